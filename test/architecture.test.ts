@@ -1,4 +1,4 @@
-/** The arrows of the source: who may import whom, which file may import which package, what the law may not do. */
+/** The dependency rules of src: which folders and packages a file may import, and which code must stay pure. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 
 const root = fileURLToPath(new URL('../src/', import.meta.url));
 
-/** From the top down: a place imports only from places below it, or from itself where it is a folder. */
+/** From the top down: a layer imports only from layers below it. Files of one folder may import each other. */
 const layers = [
   ['cli'],
   ['index.ts'],
@@ -30,7 +30,7 @@ const layers = [
   ['config', 'telemetry'],
 ];
 
-/** Within a folder, from the top down: a room imports only from those below it, or from itself. `.`: the other files of the folder. */
+/** Layers within a folder, from the top down, by the same rule. `.`: the other files of the folder. */
 const rooms: Readonly<Record<string, readonly string[]>> = {
   setup: [
     'telemetry.ts',
@@ -98,7 +98,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The one place for each package. */
+/** The files that may import each package. */
 const packages: Readonly<Record<string, RegExp>> = {
   commander: /^cli\//,
   '@opentelemetry/api': /^telemetry\/tracing\.ts$/,
@@ -114,7 +114,7 @@ const packages: Readonly<Record<string, RegExp>> = {
   zod: /^(config|admin)\//,
 };
 
-/** What the core may import of telemetry: the events it emits. Loggers are for those who put it all together. */
+/** Files that may import only events.ts of telemetry. Only the others, which put a server together, may import loggers. */
 const eventsOnly = /^(?!cli\/|main\.ts|fleet-main\.ts|worker-main\.ts|setup\/|telemetry\/)/;
 
 const bannedNames = new Set(['utils', 'helpers', 'common', 'shared', 'misc', 'manager', 'types']);
@@ -122,13 +122,13 @@ const bannedNames = new Set(['utils', 'helpers', 'common', 'shared', 'misc', 'ma
 /** Static imports and re-exports at the start of a line, and dynamic imports of a literal. */
 const importStatement = /^(?:import|export)\s(?:[^'"=;()]*?\sfrom\s+)?'([^']+)'|\bimport\('([^']+)'\)/gm;
 
-/** A function that is written where it is assigned to a property: V8 makes it, and all that it can see, old at once. */
+/** A function literal assigned to a property: V8 treats it as old at once, and everything that it captures too. */
 const oldFunction = /[\w\])]\.#?\w+ (?:\?\?)?= (?:async )?(?:\([^()]*\)|\w+)(?:: [^=\n]+)? =>/;
 
-/** What each request goes through. */
+/** The files that a request executes. */
 const requestRoad = /^(?:hit\.ts$|(?:listener|guard|routing|delivery|cache|origin|store|semantics|http)\/)/;
 
-/** Where such functions are made for a connection, or for who has to wait. */
+/** Files that make such functions once per connection, or only for a request that has to wait. */
 const notForEachRequest = new Set([
   'guard/limits/limited-origin.ts',
   'listener/http1/connection.ts',
@@ -167,7 +167,7 @@ function layerOf(name: string): number {
   return layers.findIndex((layer) => layer.includes(place));
 }
 
-/** Imports of a file, by their kind, with the file for the message. */
+/** Returns the imports of all files, relative or of packages, each with its file. */
 function importsOf(isRelative: boolean): { file: SourceFile; specifier: string }[] {
   return files.flatMap((file) =>
     file.imports
@@ -186,7 +186,7 @@ describe('the architecture of src', () => {
     expect(files.filter((file) => layerOf(file.name) === -1).map((file) => file.name)).toEqual([]);
   });
 
-  it('makes no function of a request old from its beginning (docs/performance.md)', () => {
+  it('assigns no function literal to a property per request (docs/performance.md)', () => {
     const road = files.filter(({ name }) => requestRoad.test(name) && !notForEachRequest.has(name));
     expect(oldFunction.test('this.#wake = (isPaid: boolean) => end(isPaid);')).toBe(true);
     expect(road.filter(({ text }) => oldFunction.test(text)).map(({ name }) => name)).toEqual([]);
@@ -240,7 +240,7 @@ describe('the architecture of src', () => {
     expect(cycles).toEqual([]);
   });
 
-  it('imports each package in its one place', () => {
+  it('imports each package only in the files for it', () => {
     const strays = importsOf(false)
       .filter(({ specifier }) => !specifier.startsWith('node:'))
       .filter(({ file, specifier }) => packages[specifier]?.test(file.name) !== true)
@@ -253,11 +253,11 @@ describe('the architecture of src', () => {
     expect(Object.keys(packages).filter((name) => !used.has(name))).toEqual([]);
   });
 
-  it('knows sockets only where clients and servers are spoken to, and addresses where they are read and compared', () => {
+  it('imports node:http, node:net and their kin only where connections are made, and where addresses are parsed', () => {
     const strays = importsOf(false)
       .filter(({ specifier }) => /^node:(http|https|http2|net|tls|dgram)$/.test(specifier))
       .filter(({ file }) => !/^(listener|admin|fleet|cli\/demo|cli\/admin)\//.test(file.name))
-      // Connections to origins over HTTP/2, and the one that turns out to be none.
+      // Connections to origins.
       .filter(({ file }) => !/^origin\/(http2\/[\w-]+|undici-origin|tls-closure)\.ts$/.test(file.name))
       .filter(({ file }) => !/^(config\/address|guard\/client)\.ts$/.test(file.name))
       .map(({ file, specifier }) => `${file.name} → ${specifier}`);
@@ -284,7 +284,7 @@ describe('the architecture of src', () => {
     expect(impure).toEqual([]);
   });
 
-  it('tells the time in the outermost places only', () => {
+  it('reads clocks and randomness only in the outermost files', () => {
     const strays = files
       .filter((file) => !/^(main\.ts|setup\/system\.ts|cli\/)/.test(file.name))
       .filter((file) => /\b(Date\.now\(|Math\.random\(|performance\.now\(|new Date\(\))/.test(file.text))
@@ -292,15 +292,15 @@ describe('the architecture of src', () => {
     expect(strays).toEqual([]);
   });
 
-  it('keeps the road of a request on one screen', () => {
+  it('keeps proxy.ts within 80 lines', () => {
     expect(files.find((file) => file.name === 'proxy.ts')?.lines).toBeLessThanOrEqual(80);
   });
 
-  it('says in the first line of each file what it is for', () => {
+  it('has a header in each file', () => {
     expect(files.filter((file) => !file.text.startsWith('/**')).map((file) => file.name)).toEqual([]);
   });
 
-  it('has names that say something', () => {
+  it('has no meaningless names', () => {
     const banned = files.filter((file) => file.name.split(/[/.]/).some((word) => bannedNames.has(word)));
     expect(banned.map((file) => file.name)).toEqual([]);
   });

@@ -10,7 +10,7 @@ function readRoot(name: string): string {
   return readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
 }
 
-/** The paths of all options that a value has, lists as `[]`. */
+/** Returns the paths of all options in a value, with `[]` for lists. */
 function pathsIn(value: unknown, path = ''): string[] {
   if (Array.isArray(value)) return value.flatMap((element) => pathsIn(element, `${path}[]`));
   if (typeof value !== 'object' || value === null) return [];
@@ -20,7 +20,7 @@ function pathsIn(value: unknown, path = ''): string[] {
   });
 }
 
-/** Options whose value is an object with names of the writer's choice. */
+/** Options whose value is a record: its names are chosen by the operator. */
 const parents = new Set(listOptions().map((option) => option.parent));
 const records = listOptions().flatMap(({ path, default: value }) =>
   isEmptyObject(value) && !parents.has(path) ? [path] : [],
@@ -36,9 +36,8 @@ describe('config.example.json', () => {
 
   it('has every option, and no other', () => {
     const options = new Set(listOptions().map((option) => option.path));
-    // What is in a record is named by whoever writes it.
-    const isNamedByWriter = (path: string) => records.some((record) => path.startsWith(`${record}.`));
-    expect(new Set(pathsIn(example).filter((path) => !isNamedByWriter(path)))).toEqual(options);
+    const isInRecord = (path: string) => records.some((record) => path.startsWith(`${record}.`));
+    expect(new Set(pathsIn(example).filter((path) => !isInRecord(path)))).toEqual(options);
   });
 
   it('is valid, and names the schema', () => {
@@ -47,7 +46,7 @@ describe('config.example.json', () => {
   });
 
   it('shows the default of each option that has one', () => {
-    // The first that is written; a text in a list of objects has no options.
+    // The first value at the path. A string in a list of objects has no options.
     const first = (path: string): unknown =>
       path.split('.').reduce<readonly unknown[]>(
         (values, name) =>
@@ -64,7 +63,7 @@ describe('config.example.json', () => {
 });
 
 describe('docs/security.md', () => {
-  it('names tests that are there', () => {
+  it('names tests that exist', () => {
     const named = [...readRoot('docs/security.md').matchAll(/`([a-z0-9]+\/[a-z0-9*-]+)`/g)].map(
       ([, name = '']) => name,
     );

@@ -1,4 +1,4 @@
-/** The road of a hit answers as the whole road does: what differs between the two is a fault of the shorter one. */
+/** The fast path of a hit (hit.ts) answers as the full path (proxy.ts) does. Any difference is a fault of the fast path. */
 
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
@@ -36,12 +36,12 @@ const numRuns = Number(RANGEWAY_TEST_RUNS);
 
 const startAt = Date.UTC(2026, 0, 1);
 const dateAt = (seconds: number) => formatHttpDate(startAt + seconds * 1000);
-/** The digest of an anonymous client, and of another one. */
+/** Identity digests: of an anonymous client, and of another client. */
 const digests = ['', 'A'.repeat(24)] as const;
 
 const key = 'http://origin.example/ http://files.example/file';
 
-/** There in so many of a hundred cases: most requests are to be hits. */
+/** Makes a value in `percent` of cases, otherwise undefined. Most requests should be hits. */
 function maybe<T>(arbitrary: fc.Arbitrary<T>, percent = 10): fc.Arbitrary<T | undefined> {
   return fc.oneof({ weight: percent, arbitrary }, { weight: 100 - percent, arbitrary: fc.constant(undefined) });
 }
@@ -170,7 +170,7 @@ const requestFields = fc
 
 interface RequestPlan {
   readonly sent: Sent;
-  /** Since the last one. */
+  /** Milliseconds since the last request. */
   readonly afterMs: number;
 }
 
@@ -223,7 +223,7 @@ const noCredentials: CredentialRules = {
 };
 const cors = { credentials: false, methods: ['GET'], requestFields: [], exposeFields: [], maxAgeSeconds: 1 };
 
-/** What stands before the route. */
+/** Gates of the route: access, CORS, security fields and field rules. */
 const gates = fc
   .record({
     credentials: fc.constantFrom<Partial<CredentialRules> | undefined>(
@@ -264,7 +264,7 @@ async function keep(store: Store, { metadata, sizeBytes }: StoredPlan, variant: 
   await writer.commit({ metadata, sizeBytes });
 }
 
-/** What a client sees of a response, and what is told of it. */
+/** Reads what a client sees of a response: status, sorted fields, length and bytes (in hexadecimal). */
 async function read(response: ProxyResponse) {
   const { body, status, fields } = response;
   const chunks: Uint8Array[] = [];
@@ -279,7 +279,7 @@ async function read(response: ProxyResponse) {
   };
 }
 
-/** Whoever needs it gets 502. */
+/** An origin that refuses every request: a miss gets 502. */
 const deadOrigin: Origin = {
   fetch: () => Promise.reject(new ProxyError('origin_refused')),
   close: async () => {},
@@ -287,17 +287,17 @@ const deadOrigin: Origin = {
 
 type Reading = Awaited<ReturnType<typeof read>>;
 
-/** What the whole road gives, and what is told of it. Rejects where it asks the origin. */
+/** Runs a request on the full path. Returns the response and its event. A request to the origin is answered with 502. */
 async function whole(proxy: WholeProxy, request: ProxyRequest): Promise<{ reading: Reading; event: RequestEvent }> {
-  const told = proxy.requestEvents().length;
+  const eventCount = proxy.requestEvents().length;
   const response = await proxy.handler(request);
   const reading = await read(response);
   response.onDelivered?.({ bytesSent: reading.bytes.length / 2, complete: true });
-  return { reading, event: proxy.requestEvents()[told] as RequestEvent };
+  return { reading, event: proxy.requestEvents()[eventCount] as RequestEvent };
 }
 
-describe('the road of a hit', () => {
-  it('gives what the whole road gives, wherever it gives anything', { timeout: 120_000 }, async () => {
+describe('the fast path of a hit', () => {
+  it('gives the same response and event as the full path, wherever it answers', { timeout: 120_000 }, async () => {
     const answered = new Map<number, number>();
     await fc.assert(
       fc.asyncProperty(
@@ -309,7 +309,7 @@ describe('the road of a hit', () => {
         policies,
         gates,
         async (stored, requests, cache, gate) => {
-          // What was stored while Accept-Encoding was sent on as it is: no request brings such a value now.
+          // With `normalise`, every request has a value, so no stored variant lacks Accept-Encoding.
           fc.pre(
             cache.acceptEncoding === 'asSent' || !stored.some(({ metadata }) => metadata.nominated[0]?.[1] === null),
           );
@@ -321,11 +321,11 @@ describe('the road of a hit', () => {
             const hit = hitOf(proxy.handler, request);
             if (hit === undefined) continue;
             answered.set(hit.status, (answered.get(hit.status) ?? 0) + 1);
-            const told = proxy.requestEvents().length;
+            const eventCount = proxy.requestEvents().length;
             const response = responseOf(hit, proxy.clock.now);
             const reading = await read(response);
             response.onDelivered?.({ bytesSent: reading.bytes.length / 2, complete: true });
-            const { isAtOnce: _, ...event } = proxy.requestEvents()[told] as RequestEvent;
+            const { isAtOnce: _, ...event } = proxy.requestEvents()[eventCount] as RequestEvent;
             const expected = await whole(proxy, request);
             expect(reading).toEqual(expected.reading);
             expect({ ...event, isAtOnce: undefined }).toEqual({ ...expected.event, isAtOnce: undefined });
@@ -335,7 +335,7 @@ describe('the road of a hit', () => {
       ),
       { numRuns },
     );
-    // Not in vain.
+    // The fast path has answered with every status that it can.
     expect([...answered.keys()].sort()).toEqual([200, 206, 304]);
   });
 
@@ -351,7 +351,7 @@ describe('the road of a hit', () => {
       security: undefined,
       change: createFieldChange({ remove: [], set: {}, add: {}, ...change }),
     });
-  const nobody = { ignore: [], ignoreCookies: [], include: [], includeCookies: [] };
+  const noFields = { ignore: [], ignoreCookies: [], include: [], includeCookies: [] };
   const bypass = { fields: [], cookies: [], queryParameters: [] };
   const cacheKey = { query: 'all', fields: [], cookies: [] } as const;
 
@@ -364,12 +364,12 @@ describe('the road of a hit', () => {
       { gate: gateOf(limited({ amplification: { factor: 10, freeBytes: 1, windowMs: 1 } })) },
     ],
     ['addresses that are refused', false, { gate: gateOf({ access: createAccess({ ...anyone, deny: () => true }) }) }],
-    ['addresses that are let in', true, { gate: gateOf({ access: createAccess({ ...anyone, allow: () => true }) }) }],
+    ['addresses that are allowed', true, { gate: gateOf({ access: createAccess({ ...anyone, allow: () => true }) }) }],
     ['a rate', true, { gate: gateOf(limited({ rate: { requests: 9, seconds: 9, burst: 9 } })) }],
-    ['requests at a time', false, { gate: gateOf(limited({ requestsPerClient: 9 })) }],
+    ['a limit on concurrent requests', false, { gate: gateOf(limited({ requestsPerClient: 9 })) }],
     ['fields for the client', true, { gate: gateOf({ presentation: changing({ set: { a: 'b' } }) }) }],
-    ['an Age of the operator', false, { gate: gateOf({ presentation: changing({ set: { age: '1' } }) }) }],
-    ['no Age', false, { gate: gateOf({ presentation: changing({ remove: ['age'] }) }) }],
+    ['a rule that sets Age', false, { gate: gateOf({ presentation: changing({ set: { age: '1' } }) }) }],
+    ['a rule that removes Age', false, { gate: gateOf({ presentation: changing({ remove: ['age'] }) }) }],
     ['no cache', false, { route: { cache: { enabled: false } } }],
     ['a field to bypass it by', false, { route: { cache: { bypass: { ...bypass, fields: ['x-a'] } } } }],
     ['a cookie to bypass it by', false, { route: { cache: { bypass: { ...bypass, cookies: ['a'] } } } }],
@@ -377,9 +377,9 @@ describe('the road of a hit', () => {
     ['a field in the key', false, { route: { cache: { key: { ...cacheKey, fields: ['x-a'] } } } }],
     ['a cookie in the key', false, { route: { cache: { key: { ...cacheKey, cookies: ['a'] } } } }],
     [
-      'a field that tells who asks, where a lifetime is stated',
+      'a field that identifies the client, where the response states a lifetime',
       true,
-      { route: { cache: { identityFields: { ...nobody, include: ['x-a'] } } } },
+      { route: { cache: { identityFields: { ...noFields, include: ['x-a'] } } } },
     ],
   ])('with %s answers: %s', async (_name, isAnswered, options) => {
     const proxy = createWholeProxy(options);
@@ -388,7 +388,7 @@ describe('the road of a hit', () => {
     await proxy.close();
   });
 
-  it('keeps no fields for web origins that the operator has not named', async () => {
+  it('keeps no prepared fields for web origins that are not configured', async () => {
     const presentation = createPresentation({
       cors: createCors({ ...cors, origins: ['https://app.example'] }),
       security: undefined,
@@ -406,7 +406,7 @@ describe('the road of a hit', () => {
     await proxy.close();
   });
 
-  it('goes no further where the entry is expired, invalid, replaced or gone', async () => {
+  it('does not answer where the entry is expired, invalid, replaced or gone', async () => {
     const proxy = createWholeProxy();
     const isHit = () => hitOf(proxy.handler, requestOf({}, proxy.clock.now())) !== undefined;
     const purge = (mode: 'soft' | 'hard') => proxy.cache.purge({ mode, keys: [key], prefixes: [], tags: [] });
@@ -429,7 +429,7 @@ describe('the road of a hit', () => {
     await proxy.close();
   });
 
-  it('leaves a request at which it fails to the whole road', async () => {
+  it('leaves a request at which it fails to the full path', async () => {
     const proxy = createWholeProxy();
     await keep(proxy.store, plain, '');
     vi.spyOn(proxy.store, 'peek').mockImplementation(() => {

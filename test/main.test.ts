@@ -1,4 +1,4 @@
-/** Servers put together from configurations, over real sockets. */
+/** Whole servers, started from configurations, over real sockets. */
 
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -17,7 +17,7 @@ let servers: RunningServer[];
 
 beforeEach(async () => {
   servers = [];
-  // Sends the whole, whatever is asked; /slow only begins to.
+  // Sends the whole body to every request. /slow stalls after 1000 bytes.
   origin = createServer((request, response) => {
     response.writeHead(200, { 'content-length': size, 'cache-control': 'max-age=60', etag: '"v1"' });
     if (request.url === '/slow') response.write(whole.subarray(0, 1000));
@@ -44,7 +44,7 @@ async function startServer(url: string, listen = '127.0.0.1:0', emit: (event: Se
 }
 
 describe('a server', () => {
-  it('may stand before another one of the same machine, each on a port that the system chose', async () => {
+  it('works in front of another server on the same machine, each on a port that the system chose', async () => {
     const inner = await startServer(originUrl());
     const outer = await startServer(inner.url);
     const response = await fetch(`${outer.url}/file`, { headers: { range: 'bytes=-10' } });
@@ -53,14 +53,14 @@ describe('a server', () => {
     expect(Buffer.from(await response.arrayBuffer())).toEqual(Buffer.from(patternBytes(size - 10, size)));
   });
 
-  it('that stands before itself, behind another one, refuses the loop', async () => {
+  it('that reaches itself through another server refuses the loop', async () => {
     const port = await freePort();
     const inner = await startServer(`http://127.0.0.1:${port}`);
     const outer = await startServer(inner.url, `127.0.0.1:${port}`);
     expect((await fetch(`${outer.url}/file`)).status).toBe(508);
   });
 
-  it('ends its fills when it stops, before it lets go of its store', async () => {
+  it('ends its fills when it stops, before it closes its store', async () => {
     const events: ServerEvent[] = [];
     const server = await startServer(originUrl(), '127.0.0.1:0', (event) => events.push(event));
     const response = await fetch(`${server.url}/slow`);

@@ -12,7 +12,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 const readme = readFileSync(join(projectDirectory, 'README.md'), 'utf8');
 
-/** The contents of the fenced blocks of a language, in order. */
+/** Returns the contents of the fenced blocks of a language, in order. */
 function blocks(language: string): string[] {
   return [...readme.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)\\n\`\`\`$`, 'gms'))].map(([, text = '']) => text);
 }
@@ -20,11 +20,11 @@ function blocks(language: string): string[] {
 const [demo = '', ask = '', inFrontOfYours = '', install = '', check = '', operate = '', ...otherLines] = blocks('sh');
 const [shown = ''] = blocks('http');
 
-/** Fields that are another time, or on another machine, not the same; the README may leave them out. */
+/** Fields whose values depend on time or machine. The README may leave them out. */
 const changing = /^(date|via|age|connection|keep-alive):/i;
 
 describe('the commands of the README', () => {
-  it('are those that are tried here', () => {
+  it('are those that this file tests', () => {
     expect(demo).toBe('npm ci && npm run demo');
     expect(ask).toMatch(/^curl .* http:\/\/127\.0\.0\.1:8080\/\S+$/);
     expect(inFrontOfYours).toMatch(/^npm start -- http:\/\/127\.0\.0\.1:3000 --listen 8080$/);
@@ -34,7 +34,7 @@ describe('the commands of the README', () => {
     expect(otherLines).toEqual([]);
   });
 
-  itWith(['npm', 'curl'], 'npm run demo, and what curl shows of it', async () => {
+  itWith(['npm', 'curl'], 'npm run demo, and the output of curl', async () => {
     await using started = startLine('npm run demo');
     const [, url = ''] = await started.waitFor(/Rangeway\s+(http:\S+)\s[\s\S]*Ctrl-C/);
     const line = ask.replace('http://127.0.0.1:8080', url);
@@ -42,11 +42,11 @@ describe('the commands of the README', () => {
     const first = await runProgram('sh', ['-c', line], dir);
     expect(headLines(first.stdout.toString('latin1'))).toEqual(headLines(shown));
 
-    const [, told = ''] = /The second time it says `([^`]*)`/.exec(readme) ?? [];
-    expect(told).toMatch(/^Cache-Status: .*hit$/);
-    // A person is not so quick as to ask again before the last block is written.
+    const [, promised = ''] = /The second time it says `([^`]*)`/.exec(readme) ?? [];
+    expect(promised).toMatch(/^Cache-Status: .*hit$/);
+    // The last block may not be written yet, which a person would not be fast enough to notice.
     const again = async () => (await runProgram('sh', ['-c', line], dir)).stdout.toString('latin1');
-    await expect.poll(again).toContain(`\n${told}`);
+    await expect.poll(again).toContain(`\n${promised}`);
 
     await started.stop('SIGINT');
     expect(started.output()).toMatch(/\nStopped.*\n$/);
@@ -55,14 +55,14 @@ describe('the commands of the README', () => {
   itWith(['npm'], 'npm start in front of your own server', async () => {
     await using started = startLine(inFrontOfYours.replace(/8080$/, '0'), { XDG_CACHE_HOME: dir });
     const [, url = ''] = await started.waitFor(/ready on (http:[^\s",]+),/);
-    // Nobody is there to be proxied.
+    // No origin listens there.
     expect((await fetch(url)).status).toBe(502);
   });
 
-  itWith(['npm'], 'npm start ends the server when npm is told to end', async () => {
+  itWith(['npm'], 'npm start ends the server when npm gets SIGTERM', async () => {
     await using started = startLine(`exec ${inFrontOfYours.replace(/8080$/, '0')}`, { XDG_CACHE_HOME: dir });
     await started.waitFor(/ready on http:/);
-    // To npm alone, as a service manager or a container does.
+    // Signals npm alone, as a service manager or a container does.
     process.kill(started.pid, 'SIGTERM');
     expect(await started.ended(), started.output()).toBe(0);
     expect(started.output()).toContain('"stage":"stopped"');
@@ -84,7 +84,7 @@ describe('the commands of the README', () => {
   });
 });
 
-/** The status line and the fields that are the same each time. */
+/** Returns the status line and the fields that do not change. */
 function headLines(head: string): string[] {
   return head
     .trim()
@@ -93,16 +93,16 @@ function headLines(head: string): string[] {
 }
 
 describe('the other blocks of the README', () => {
-  it.each(blocks('json'))('the configuration checks: %s', (text) => {
+  it.each(blocks('json'))('the configuration is valid: %s', (text) => {
     expect(checkConfig(JSON.parse(text), '.')).toMatchObject({ kind: 'ok' });
   });
 
-  it('the package that is installed has the version of this one', () => {
+  it('the installed package has the current version', () => {
     const { version } = JSON.parse(readDocument('package.json')) as { version: string };
     expect(install).toContain(`rangeway-${version}.tgz`);
   });
 
-  it('the smallest configuration has nothing to leave out', () => {
+  it('the smallest configuration has only an origin', () => {
     const [smallest = ''] = blocks('json');
     expect(JSON.parse(smallest)).toEqual({ routes: [{ origin: expect.any(String) }] });
   });
@@ -116,7 +116,7 @@ describe('the other blocks of the README', () => {
     expect(here).not.toMatch(/'rangeway'|8080/);
     writeFileSync(file, here);
     await using started = startLine(`exec "${process.execPath}" "${file}"`);
-    // The event of a server that is ready.
+    // The program prints the kind of each event: `life` when the server is ready.
     await started.waitFor(/^life$/m);
     await started.waitFor(/^http:\S+$/m);
     process.kill(started.pid, 'SIGTERM');
@@ -131,7 +131,7 @@ describe('the documents', () => {
 
   it('README.md is short enough to be read', () => expect(readme.split('\n').length).toBeLessThan(240));
 
-  it.each(documents)('%s links to what is there', (name) => {
+  it.each(documents)('%s links to files that exist', (name) => {
     const links = [...readDocument(name).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
     const local = links.filter((target) => !/^[a-z][a-z+.-]*:/i.test(target));
     expect(local.filter((target) => !exists(join(dirname(name), target.replace(/#.*$/, ''))))).toEqual([]);
@@ -144,7 +144,7 @@ describe('the documents', () => {
   });
 });
 
-/** Our Markdown files in a folder: those at the top level themselves, those of other folders with all below. */
+/** Returns our Markdown files in a folder: at the top level without subfolders, elsewhere with them. */
 function markdownIn(place: string): string[] {
   if (!exists(place)) return [];
   return readdirSync(join(projectDirectory, place), { recursive: place !== '.' })

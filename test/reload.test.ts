@@ -1,4 +1,4 @@
-/** Reloads of a server in this process, as those see it who embed it, run it or ask its admin listener. */
+/** Reloads of a server in this process, through its API and its admin operations. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -47,7 +47,7 @@ async function running(
 }
 
 describe('a reload', () => {
-  it('reads anew what the configuration names, where there is nothing else to read', async () => {
+  it('reads the files that the configuration names again, even without a configuration file', async () => {
     const key = join(dir, 'key');
     await writeFile(key, 'old');
     const fields = { toOrigin: { setSecret: { 'x-key': `file:${key}` } } };
@@ -61,7 +61,7 @@ describe('a reload', () => {
     expect(started.stages()).toEqual(['ready', 'reloading', 'reloaded']);
   });
 
-  it('goes on with what is read again, and sets the level of the log', async () => {
+  it('uses the configuration that it reads, and sets the log level', async () => {
     const levels: LogLevel[] = [];
     const log = { readLevel: () => levels.at(-1) ?? 'info', setLevel: (level: LogLevel) => void levels.push(level) };
     const next = configured({
@@ -75,7 +75,7 @@ describe('a reload', () => {
     expect(await started.server.operations.readConfig()).toMatchObject({ log: { level: 'debug' } });
   });
 
-  it('tells in the words of whoever has started it why a configuration cannot be used', async () => {
+  it('fails with the message of StartOptions.explain where a configuration cannot be used', async () => {
     const next = configured({ routes: [{ origin: origin.url, access: { basic: 'file:/nowhere' } }] });
     const explain = (error: unknown) => `it says: ${(error as Error).message.slice(0, 10)}`;
     await using started = await running(configured(), { explain, readAgain: async () => reading(next) });
@@ -83,7 +83,7 @@ describe('a reload', () => {
     expect(started.stages()).toEqual(['ready', 'reloading', 'reload_failed']);
   });
 
-  it('renews the token of the admin listener, or changes nothing where that cannot be read', async () => {
+  it('renews the token of the admin listener, or changes nothing where the token cannot be read', async () => {
     const token = join(dir, 'token');
     const tokens = ['a'.repeat(40), 'b'.repeat(40)] as const;
     await writeFile(token, tokens[0]);
@@ -102,7 +102,7 @@ describe('a reload', () => {
     expect(await (await fetch(started.server.url)).text()).toBe('the key is b');
   });
 
-  it('that hangs keeps no server from stopping, and changes nothing that comes after', async () => {
+  it('that hangs does not keep the server from stopping, and has no effect afterwards', async () => {
     const read = Promise.withResolvers<ReturnType<typeof reading>>();
     const started = await running(configured(), { readAgain: () => read.promise });
     const reloaded = started.server.reload();

@@ -1,4 +1,4 @@
-/** An admin listener on a real socket, with operations that are not there, and what it tells. */
+/** An admin listener on a real socket, with fake operations and a record of its events. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,10 +16,10 @@ export const rightToken = 'the-right-token-of-20';
 export interface AdminGround extends AsyncDisposable {
   readonly events: ServerEvent[];
   readonly calls: OperationCall[];
-  /** Milliseconds that the listener counts guesses by. */
+  /** The clock by which the listener counts guesses, in milliseconds. */
   now: number;
   connect(): Promise<RawClient>;
-  /** One request on a connection of its own: method, target, field lines and a body. */
+  /** Sends one request on a connection of its own: method, target, field lines and a body. */
   ask(method: string, target: string, lines?: readonly string[], body?: string): Promise<AdminAnswer>;
 }
 
@@ -39,10 +39,10 @@ interface GroundOptions {
   readonly overrides?: Partial<Operations>;
 }
 
-/** What says that a request may have everything. */
+/** Field lines with the right token. */
 export const asOperator = [`Authorization: Bearer ${rightToken}`];
 
-/** What says so, and that a body is JSON. */
+/** Field lines with the right token, for a JSON body. */
 export const withJson = [...asOperator, 'Content-Type: application/json'];
 
 export async function openAdminGround({

@@ -1,4 +1,4 @@
-/** Who may have what of the admin listener, and who may not. */
+/** Admission to the admin listener: callers, tokens and guesses. */
 
 import { describe, expect, it } from 'vitest';
 import { type AdmissionRules, decideAdmission, type Reach, strangeCaller } from '../../src/admin/access.ts';
@@ -51,7 +51,7 @@ describe('strangeCaller', () => {
     }
   });
 
-  it('takes any name through a Unix socket, but no page', () => {
+  it('accepts any host name on a Unix socket, but no request from a web page', () => {
     const ask = (origin?: string) =>
       strangeCaller({ authority: 'anything', origin, fetchSite: undefined }, { reach: 'owner', hosts: none });
     expect(ask()).toBeUndefined();
@@ -99,21 +99,21 @@ describe('a token', () => {
   it.each<[why: string, lines: readonly string[], status: number, challenge: string | undefined]>([
     ['none', [], 401, 'Bearer realm="Rangeway admin"'],
     ['of another scheme', ['Authorization: Basic eDp5'], 401, 'Bearer realm="Rangeway admin"'],
-    ['another one', ['Authorization: Bearer another'], 401, 'Bearer realm="Rangeway admin", error="invalid_token"'],
+    ['a wrong one', ['Authorization: Bearer another'], 401, 'Bearer realm="Rangeway admin", error="invalid_token"'],
     [
-      'a part of it',
+      'a prefix of it',
       [`Authorization: Bearer ${rightToken.slice(0, -1)}`],
       401,
       'Bearer realm="Rangeway admin", error="invalid_token"',
     ],
     [
-      'with more',
+      'with a character more',
       [`Authorization: Bearer ${rightToken}x`],
       401,
       'Bearer realm="Rangeway admin", error="invalid_token"',
     ],
     [
-      'with a list',
+      'in a list',
       [`Authorization: Bearer ${rightToken}, Bearer x`],
       401,
       'Bearer realm="Rangeway admin", error="invalid_token"',
@@ -137,7 +137,7 @@ describe('a token', () => {
     expect(JSON.stringify(ground.events) + answer.text).not.toContain(rightToken.slice(0, -1));
   });
 
-  it('is asked for before anything is told of the API', async () => {
+  it('is required before anything of the API is shown', async () => {
     await using ground = await openAdminGround();
     for (const target of ['/api/v1/fills', '/api/v1/none', '/api', '/api/v2/', '/api/v1/entries?limit=x']) {
       for (const method of ['GET', 'PATCH', 'OPTIONS'])
@@ -145,14 +145,14 @@ describe('a token', () => {
     }
   });
 
-  it('is not needed to see whether it works, wherever that is asked from', async () => {
+  it('is not required for health checks, even from the network', async () => {
     await using ground = await openAdminGround({ reach: 'network' });
     for (const target of ['/healthz', '/readyz']) expect((await ground.ask('GET', target, [])).status).toBe(200);
     expect((await ground.ask('GET', '/metrics', [])).status).toBe(401);
     expect((await ground.ask('GET', '/metrics', asOperator)).status).toBe(200);
   });
 
-  it('is told of where none is configured', async () => {
+  it('that is not configured is named in the refusal', async () => {
     await using ground = await openAdminGround({ token: undefined });
     const answer = await ground.ask('GET', '/api/v1/fills');
     expect([answer.status, answer.json()]).toEqual([
@@ -166,7 +166,7 @@ describe('a token', () => {
 describe('guessing', () => {
   const guess = ['Authorization: Bearer a-wrong-token'];
 
-  it('is over soon: then not even the right token is looked at, for a while', async () => {
+  it('is limited: after 20 guesses even the right token is refused for a while', async () => {
     await using ground = await openAdminGround();
     for (let count = 0; count < 20; count += 1)
       expect((await ground.ask('GET', '/api/v1/fills', guess)).status).toBe(401);
@@ -190,7 +190,7 @@ describe('guessing', () => {
     expect(statuses.filter((status) => status === 429)).toHaveLength(80);
   });
 
-  it('is told of, but does not fill the log', async () => {
+  it('is logged, but does not flood the log', async () => {
     await using ground = await openAdminGround();
     for (let count = 0; count < 30; count += 1) await ground.ask('GET', '/api/v1/fills', guess);
     expect(ground.events).toHaveLength(10);

@@ -1,4 +1,4 @@
-/** Whatever is asked: there is an answer, and nothing is done for those who may not have it done. */
+/** Random requests: each one is answered, and none has an effect without admission. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -23,7 +23,7 @@ function createGround() {
   return { handler, calls, events };
 }
 
-function requestWith(given: Partial<ProxyRequest>, body: string): ProxyRequest {
+function requestWith(overrides: Partial<ProxyRequest>, body: string): ProxyRequest {
   const bytes = Buffer.from(body);
   return {
     method: 'GET',
@@ -43,7 +43,7 @@ function requestWith(given: Partial<ProxyRequest>, body: string): ProxyRequest {
     receivedAt: 0,
     signal: new AbortController().signal,
     sendInterim: () => {},
-    ...given,
+    ...overrides,
   };
 }
 
@@ -77,7 +77,7 @@ const body = fc.oneof(fc.json(), fc.string(), fc.constantFrom('{"all":true}', '{
 const known = new Set([200, 204, 400, 401, 403, 404, 405, 413, 415, 421, 422, 429, 503]);
 
 describe('any request', () => {
-  it('is answered, for those who may have everything', async () => {
+  it('with the right token is answered', async () => {
     await fc.assert(
       fc.asyncProperty(method, target, body, async (name, where, content) => {
         const { handler, events } = createGround();
@@ -93,12 +93,12 @@ describe('any request', () => {
     );
   });
 
-  it.each<[why: string, given: Partial<ProxyRequest>, mayWatch: boolean]>([
+  it.each<[why: string, overrides: Partial<ProxyRequest>, mayWatch: boolean]>([
     ['no token', { fields: [['content-type', 'application/json']] }, true],
-    ['another token', { fields: [['authorization', `Bearer ${rightToken}x`]] }, true],
-    ['another name', { authority: 'evil.test', fields: [['authorization', `Bearer ${rightToken}`]] }, false],
+    ['a wrong token', { fields: [['authorization', `Bearer ${rightToken}x`]] }, true],
+    ['another host name', { authority: 'evil.test', fields: [['authorization', `Bearer ${rightToken}`]] }, false],
     [
-      'a page of elsewhere',
+      'the Origin of another site',
       {
         fields: [
           ['authorization', `Bearer ${rightToken}`],
@@ -107,11 +107,11 @@ describe('any request', () => {
       },
       false,
     ],
-  ])('has nothing done where it comes with %s', async (_why, given, mayWatch) => {
+  ])('calls no protected operation with %s', async (_why, overrides, mayWatch) => {
     await fc.assert(
       fc.asyncProperty(method, target, body, async (name, where, content) => {
         const { handler, calls } = createGround();
-        await handler(requestWith({ method: name, target: where, ...given }, content));
+        await handler(requestWith({ method: name, target: where, ...overrides }, content));
         const done = calls.map(([call]) => call);
         expect(done.filter((call) => !mayWatch || (call !== 'readReadiness' && call !== 'formatMetrics'))).toEqual([]);
         if (where.startsWith('/api')) expect(done).toEqual([]);

@@ -1,4 +1,4 @@
-/** What each endpoint of the admin listener takes, gives and refuses. */
+/** The endpoints of the admin listener: what each accepts, returns and refuses. */
 
 import { describe, expect, it } from 'vitest';
 import { endpoints } from '../../src/admin/endpoints.ts';
@@ -11,12 +11,12 @@ import { asOperator, openAdminGround, withJson } from './admin-ground.ts';
 const json = 'application/json';
 const problem = 'application/problem+json';
 
-/** As JSON carries it. */
+/** Returns a value as it is after JSON. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }
 
-describe('what is given', () => {
+describe('an answer', () => {
   type Row = readonly [method: string, target: string, body: string, call: OperationCall, result: unknown];
   const key = encodeURIComponent(someEntry.key);
   it.each<Row>([
@@ -109,7 +109,7 @@ describe('what is given', () => {
     ['GET', '/api/v1/status', '', ['readReadiness'], undefined],
     ['POST', '/api/v1/reload', '', ['reload'], null],
     ['POST', '/api/v1/reload', '{}', ['reload'], null],
-  ])('%s %s %s', async (method, target, body, call, result) => {
+  ])('to %s %s %s', async (method, target, body, call, result) => {
     await using ground = await openAdminGround();
     const answer = await ground.ask(method, target, body === '' && method !== 'POST' ? asOperator : withJson, body);
     expect(ground.calls).toEqual([call]);
@@ -122,7 +122,7 @@ describe('what is given', () => {
     }
     expect([answer.status, answer.type]).toEqual([200, json]);
     if (result !== undefined) expect(answer.json()).toEqual(plain(result));
-    // What is described is what is given: a schema passes on what it describes, and nothing else.
+    // The answer has only what its schema describes: parsing drops everything else.
     const path = target.split('?')[0] ?? '';
     const endpoint = endpoints.find(
       (each) => each.method === method && new RegExp(`^${each.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path),
@@ -130,7 +130,7 @@ describe('what is given', () => {
     expect(endpoint?.result?.schema.parse(answer.json())).toEqual(answer.json());
   });
 
-  it('is told as text where it is none of JSON', async () => {
+  it('is text for endpoints without JSON', async () => {
     await using ground = await openAdminGround({ token: undefined });
     const health = await ground.ask('GET', '/healthz', []);
     expect([health.status, health.type, health.text]).toEqual([200, 'text/plain; charset=utf-8', 'ok\n']);
@@ -142,7 +142,7 @@ describe('what is given', () => {
     ]);
   });
 
-  it('is the same for HEAD, without a body', async () => {
+  it('to HEAD is the same, without a body', async () => {
     await using ground = await openAdminGround();
     const [head, get] = [await ground.ask('HEAD', '/api/v1/entries'), await ground.ask('GET', '/api/v1/entries')];
     expect(head.status).toBe(200);
@@ -151,7 +151,7 @@ describe('what is given', () => {
     expect(head.type).toBe(get.type);
   });
 
-  it('is asked for once, for all who ask for the metrics meanwhile', async () => {
+  it('with metrics is computed once for concurrent requests', async () => {
     const { promise, resolve } = Promise.withResolvers<string>();
     await using ground = await openAdminGround({ overrides: { formatMetrics: () => promise } });
     await using client = await ground.connect();
@@ -180,13 +180,13 @@ describe('/readyz', () => {
     expect(answer.json()).toEqual({ isReady: false, reason, serving });
   });
 
-  it('tells who may connect from afar no process', async () => {
+  it('shows the number of serving workers, but no processes', async () => {
     await using ground = await openAdminGround({ reach: 'network' });
     expect((await ground.ask('GET', '/readyz', [])).json()).toEqual({ isReady: true, serving: 1 });
   });
 });
 
-describe('what is refused', () => {
+describe('a request is refused for', () => {
   type Row = readonly [
     why: string,
     method: string,
@@ -199,34 +199,34 @@ describe('what is refused', () => {
   const more = (line: string) => [...withJson, line];
   const text = [...asOperator, 'Content-Type: text/plain'];
   it.each<Row>([
-    ['nothing there', 'GET', '/', [], '', 404, /nothing here/],
+    ['an unknown path', 'GET', '/', [], '', 404, /nothing here/],
     ['a slash too many', 'GET', '/healthz/', [], '', 404, /nothing here/],
     ['two slashes', 'GET', '//healthz', [], '', 404, /nothing here/],
     ['dots', 'GET', '/api/v1/../v1/entries', asOperator, '', 404, /nothing here/],
     ['encoded dots', 'GET', '/%2e%2e/api/v1/entries', asOperator, '', 404, /nothing here/],
     ['an encoded letter', 'GET', '/api/v1/entr%69es', asOperator, '', 404, /nothing here/],
     ['another case', 'GET', '/API/v1/entries', asOperator, '', 404, /nothing here/],
-    ['an encoding that is none', 'GET', '/api/v1/entries/%ff?key=a', asOperator, '', 404, /nothing here/],
-    ['a parameter that is empty', 'GET', '/api/v1/entries/?key=a', asOperator, '', 404, /nothing here/],
+    ['an invalid encoding in the path', 'GET', '/api/v1/entries/%ff?key=a', asOperator, '', 404, /nothing here/],
+    ['an empty path parameter', 'GET', '/api/v1/entries/?key=a', asOperator, '', 404, /nothing here/],
     ['a member of all objects', 'GET', '/api/v1/__proto__', asOperator, '', 404, /nothing here/],
     ['no key', 'GET', '/api/v1/entries/g-1', asOperator, '', 400, /key: /],
-    ['a parameter of no name known', 'GET', '/api/v1/entries?urls=x', asOperator, '', 400, /urls/],
-    ['a parameter where none is', 'GET', '/healthz?x=1', [], '', 400, /x/],
+    ['an unknown parameter', 'GET', '/api/v1/entries?urls=x', asOperator, '', 400, /urls/],
+    ['a parameter where none is allowed', 'GET', '/healthz?x=1', [], '', 400, /x/],
     ['a parameter twice', 'GET', '/api/v1/entries?url=a&url=b', asOperator, '', 400, /"url" is there twice/],
     ['a parameter in path and query', 'DELETE', '/api/v1/fills/1?id=2', asOperator, '', 400, /"id" is there twice/],
-    ['a query of bad encoding', 'GET', '/api/v1/entries?url=%zz', asOperator, '', 400, /percent-encoded/],
+    ['an invalid encoding in the query', 'GET', '/api/v1/entries?url=%zz', asOperator, '', 400, /percent-encoded/],
     ['a prototype', 'GET', '/api/v1/entries?__proto__=x', asOperator, '', 400, /__proto__/],
     ['two searches', 'GET', '/api/v1/entries?url=a&tag=b', asOperator, '', 400, /url and tag exclude each other/],
-    ['a group of nobody', 'GET', '/api/v1/entries?group=a', asOperator, '', 400, /group needs origin/],
-    ['an origin of nothing', 'GET', '/api/v1/entries?origin=a', asOperator, '', 400, /origin goes with group/],
-    ['a limit of none', 'GET', '/api/v1/entries?limit=0', asOperator, '', 400, /limit: /],
+    ['a group without origin', 'GET', '/api/v1/entries?group=a', asOperator, '', 400, /group needs origin/],
+    ['an origin without group', 'GET', '/api/v1/entries?origin=a', asOperator, '', 400, /origin goes with group/],
+    ['a limit of 0', 'GET', '/api/v1/entries?limit=0', asOperator, '', 400, /limit: /],
     ['a limit too large', 'GET', '/api/v1/entries?limit=1001', asOperator, '', 400, /limit: /],
     ['a limit that is no number', 'GET', '/api/v1/entries?limit=1e2', asOperator, '', 400, /limit: /],
     ['an empty search', 'GET', '/api/v1/entries?url=', asOperator, '', 400, /url: /],
     ['nothing to purge', 'POST', '/api/v1/purge', withJson, '', 400, /say what/],
     ['nothing to purge, in JSON', 'POST', '/api/v1/purge', withJson, '{}', 400, /say what/],
     [
-      'everything and something',
+      'everything and a tag',
       'POST',
       '/api/v1/purge',
       withJson,
@@ -234,9 +234,9 @@ describe('what is refused', () => {
       400,
       /"all" goes with no other/,
     ],
-    ['not everything', 'POST', '/api/v1/purge', withJson, '{"all":false}', 400, /all: /],
-    ['another mode', 'POST', '/api/v1/purge', withJson, '{"all":true,"mode":"gentle"}', 400, /mode: /],
-    ['a member of no name known', 'POST', '/api/v1/purge', withJson, '{"all":true,"now":1}', 400, /now/],
+    ['all set to false', 'POST', '/api/v1/purge', withJson, '{"all":false}', 400, /all: /],
+    ['an unknown mode', 'POST', '/api/v1/purge', withJson, '{"all":true,"mode":"gentle"}', 400, /mode: /],
+    ['an unknown member', 'POST', '/api/v1/purge', withJson, '{"all":true,"now":1}', 400, /now/],
     [
       'a prototype in JSON',
       'POST',
@@ -246,19 +246,19 @@ describe('what is refused', () => {
       400,
       /__proto__/,
     ],
-    ['another kind of value', 'POST', '/api/v1/purge', withJson, '{"url":["a"]}', 400, /url: /],
+    ['a value of the wrong type', 'POST', '/api/v1/purge', withJson, '{"url":["a"]}', 400, /url: /],
     ['a list', 'POST', '/api/v1/purge', withJson, '[]', 400, /object/],
     ['null', 'POST', '/api/v1/purge', withJson, 'null', 400, /object/],
-    ['half of JSON', 'POST', '/api/v1/purge', withJson, '{"all":', 400, /not JSON/],
-    ['JSON and more', 'POST', '/api/v1/purge', withJson, '{"all":true} {}', 400, /not JSON/],
+    ['truncated JSON', 'POST', '/api/v1/purge', withJson, '{"all":', 400, /not JSON/],
+    ['text after the JSON', 'POST', '/api/v1/purge', withJson, '{"all":true} {}', 400, /not JSON/],
     ['nothing to explain', 'POST', '/api/v1/explain', withJson, '{}', 400, /url: /],
     ['no URLs', 'POST', '/api/v1/warm', withJson, '{"urls":[]}', 400, /urls: /],
     ['too many URLs', 'POST', '/api/v1/warm', withJson, JSON.stringify({ urls: Array(1001).fill('a') }), 400, /urls: /],
     ['an unknown level', 'PUT', '/api/v1/log', withJson, '{"level":"loud"}', 400, /level: /],
-    ['no type', 'POST', '/api/v1/reload', asOperator, '', 415, /application\/json/],
-    ['the type of forms', 'POST', '/api/v1/purge', text, '{"all":true}', 415, /application\/json/],
+    ['no Content-Type', 'POST', '/api/v1/reload', asOperator, '', 415, /application\/json/],
+    ['a Content-Type that forms can send', 'POST', '/api/v1/purge', text, '{"all":true}', 415, /application\/json/],
     [
-      'a type that begins like it',
+      'a Content-Type that begins like the right one',
       'POST',
       '/api/v1/purge',
       [...asOperator, 'Content-Type: application/jsonp'],
@@ -266,7 +266,15 @@ describe('what is refused', () => {
       415,
       /json/,
     ],
-    ['two types', 'POST', '/api/v1/purge', more('Content-Type: text/plain'), '{"all":true}', 415, /application\/json/],
+    [
+      'two Content-Types',
+      'POST',
+      '/api/v1/purge',
+      more('Content-Type: text/plain'),
+      '{"all":true}',
+      415,
+      /application\/json/,
+    ],
     [
       'a compressed body',
       'POST',
@@ -277,8 +285,8 @@ describe('what is refused', () => {
       /application\/json/,
     ],
     ['a body too large', 'POST', '/api/v1/purge', withJson, ' '.repeat(1024 * 1024 + 1), 413, /1 MiB/],
-    ['another method', 'DELETE', '/api/v1/purge', asOperator, '', 405, /not allowed/],
-    ['another method of what is open', 'POST', '/healthz', [], '', 405, /not allowed/],
+    ['a method that is not allowed', 'DELETE', '/api/v1/purge', asOperator, '', 405, /not allowed/],
+    ['a method that is not allowed where no token is needed', 'POST', '/healthz', [], '', 405, /not allowed/],
   ])('%s: %s %s', async (_why, method, target, lines, body, status, detail) => {
     await using ground = await openAdminGround();
     const answer = await ground.ask(method, target, lines, body);
@@ -288,7 +296,7 @@ describe('what is refused', () => {
     expect(ground.calls).toEqual([]);
   });
 
-  it('is refused before a body is asked for', async () => {
+  it('a length that is too large, before its body is requested', async () => {
     await using ground = await openAdminGround();
     await using client = await ground.connect();
     const head = ['POST /api/v1/purge HTTP/1.1', 'Host: localhost', ...withJson, 'Expect: 100-continue'];
@@ -296,7 +304,7 @@ describe('what is refused', () => {
     expect((await client.response())?.status).toBe(413);
   });
 
-  it('is refused where a body without a length goes on for too long', async () => {
+  it('a body of unknown length that becomes too large', async () => {
     await using ground = await openAdminGround();
     await using client = await ground.connect();
     const head = ['POST /api/v1/purge HTTP/1.1', 'Host: localhost', ...withJson, 'Transfer-Encoding: chunked'];
@@ -307,7 +315,7 @@ describe('what is refused', () => {
     expect(ground.calls).toEqual([]);
   });
 
-  it('tells which methods are allowed', async () => {
+  it('a method that is not allowed, and the answer lists the allowed ones', async () => {
     await using ground = await openAdminGround();
     const table: readonly (readonly [target: string, allow: string])[] = [
       ['/healthz', 'GET, HEAD, OPTIONS'],
@@ -326,12 +334,12 @@ describe('what is refused', () => {
   });
 });
 
-describe('what fails', () => {
+describe('an operation that fails', () => {
   it.each<[reason: OperationFault['reason'], status: number]>([
     ['invalid', 422],
     ['not_found', 404],
     ['unavailable', 503],
-  ])('is told as it is, where it has a reason: %s', async (reason, status) => {
+  ])('with the reason %s is answered with %i and its message', async (reason, status) => {
     const fail = () => Promise.reject(new OperationFault(reason, 'It cannot be.'));
     await using ground = await openAdminGround({ overrides: { purge: fail, inspectEntry: fail } });
     const answer = await ground.ask('POST', '/api/v1/purge', withJson, '{"all":true}');
@@ -344,12 +352,12 @@ describe('what fails', () => {
     ]);
   });
 
-  it('is 404 where there is nothing to end', async () => {
+  it('is answered with 404 where there is no fill to cancel', async () => {
     await using ground = await openAdminGround({ overrides: { cancelFill: async () => false } });
     expect((await ground.ask('DELETE', '/api/v1/fills/1')).status).toBe(404);
   });
 
-  it('is 500 otherwise: the log is told why, and nobody else', async () => {
+  it('for any other reason is answered with 500, and only the log has the cause', async () => {
     const fail = () => Promise.reject(new Error('the secret of the store'));
     await using ground = await openAdminGround({ overrides: { listFills: fail } });
     const answer = await ground.ask('GET', '/api/v1/fills');
@@ -361,7 +369,7 @@ describe('what fails', () => {
   });
 });
 
-describe('what is told of changes', () => {
+describe('the log of', () => {
   it.each<[method: string, target: string, body: string, action: string, message: string]>([
     ['POST', '/api/v1/purge', '{"url":"http://a.test/x"}', 'purge', '2 entries removed: http://a.test/x'],
     [
@@ -391,7 +399,7 @@ describe('what is told of changes', () => {
     expect(ground.events).toEqual([{ kind: 'admin', level: 'info', action, peer: '127.0.0.1', message }]);
   });
 
-  it('says of what is warmed that it begins, what came of it, and what failed', async () => {
+  it('a warm-up has its beginning, each failure and the result', async () => {
     const report = { status: 200, cacheStatus: 'rangeway; fwd=miss', bytes: 10, error: undefined };
     const warm = async ({ urls }: WarmOrder) =>
       urls.map((url) => ({
@@ -414,7 +422,7 @@ describe('what is told of changes', () => {
     ]);
   });
 
-  it('says what was decided of what is explained', async () => {
+  it('an explained request has the decision', async () => {
     const explanation = { uri: 'http://a.test/x', decision: { kind: 'hit', reason: 'fresh' } } as Explanation;
     await using ground = await openAdminGround({
       overrides: { explain: async () => ({ kind: 'explained', explanation }) },
@@ -423,7 +431,7 @@ describe('what is told of changes', () => {
     expect(ground.events).toMatchObject([{ message: 'HEAD http://a.test/x explained: hit, fresh' }]);
   });
 
-  it('is nothing where nothing changes', async () => {
+  it('requests that change nothing is empty', async () => {
     await using ground = await openAdminGround();
     for (const { method, path } of endpoints) {
       if (method === 'GET' && !path.includes('{')) expect((await ground.ask('GET', path)).status, path).toBe(200);
@@ -432,20 +440,20 @@ describe('what is told of changes', () => {
   });
 });
 
-describe('the table', () => {
+describe('the table of endpoints', () => {
   it('has one access for all methods of a path, and each method once', () => {
     for (const path of new Set(endpoints.map((each) => each.path))) {
-      const there = endpoints.filter((each) => each.path === path);
-      expect(new Set(there.map(({ access }) => access)).size, path).toBe(1);
-      expect(new Set(there.map(({ method }) => method)).size, path).toBe(there.length);
+      const ofPath = endpoints.filter((each) => each.path === path);
+      expect(new Set(ofPath.map(({ access }) => access)).size, path).toBe(1);
+      expect(new Set(ofPath.map(({ method }) => method)).size, path).toBe(ofPath.length);
     }
   });
 
-  it('tells of all that changes something', () => {
+  it('describes the change of each method but GET', () => {
     for (const { id, method, change } of endpoints) expect(change !== undefined, id).toBe(method !== 'GET');
   });
 
-  it('says what success is', () => {
+  it('has one success status for each endpoint', () => {
     for (const endpoint of endpoints) {
       const statuses = Object.keys(statusesOf(endpoint)).map(Number);
       expect(

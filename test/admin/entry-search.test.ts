@@ -1,4 +1,4 @@
-/** What those who run a server may name, and what they are told where it is nothing. */
+/** Searches of operators: the keys and tags that they resolve to, and the errors of invalid ones. */
 
 import { describe, expect, it } from 'vitest';
 import { resolveSearch } from '../../src/admin/entries.ts';
@@ -11,7 +11,7 @@ const scope = 'http://origin.test/';
 const other = 'http://other.test/';
 const routes = [routeWith(), routeWith({ originUrl: new URL(other) })];
 const nothing = { keys: [], prefixes: [], tags: [] };
-/** Of both routes; and of the name with the dot of the root at its end. */
+/** Returns keys of both routes, for the host name with and without a trailing dot. */
 const under = (...texts: readonly string[]) =>
   ['a.test', 'a.test.'].flatMap((name) =>
     [scope, other].flatMap((each) => texts.map((text) => `${each} ${text.replace('a.test', name)}`)),
@@ -42,7 +42,7 @@ describe('resolveSearch', () => {
       { kind: 'tag', tag: 'a b' },
       { ...nothing, tags: ['tag:a b'] },
     ],
-    // As a field holds it.
+    // The bytes of the tag as a field has them.
     [
       { kind: 'tag', tag: 'ä' },
       { ...nothing, tags: ['tag:\u00c3\u00a4'] },
@@ -51,7 +51,7 @@ describe('resolveSearch', () => {
       { kind: 'group', group: 'g', origin: 'https://A.test:443/' },
       { ...nothing, tags: ['["https://a.test","g"]'] },
     ],
-    // What is a tag is no group, whatever it is called.
+    // A tag never matches a group, even with the same text.
     [
       { kind: 'tag', tag: '["https://a.test","g"]' },
       { ...nothing, tags: ['tag:["https://a.test","g"]'] },
@@ -60,7 +60,7 @@ describe('resolveSearch', () => {
     expect(resolveSearch(search, routes)).toEqual(want);
   });
 
-  it('takes a path alone for one route, whatever the authority, and so do keys', () => {
+  it('resolves a path alone to patterns for any authority, where there is one route', () => {
     const query = { keep: ['q'] };
     const only = routeWith({ cache: { ...routeWith().cache, key: { ...routeWith().cache.key, query } } });
     const { patterns = [], ...rest } = resolveSearch({ kind: 'url', url: '/x y?q=1&z' }, [only]);

@@ -1,4 +1,4 @@
-/** The admin listener on its sockets: who can connect, and what bad clients come to. */
+/** The admin listener on its sockets: their permissions, and bad clients. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
@@ -32,7 +32,7 @@ describe('a Unix socket', () => {
       expect((await stat(path)).mode & 0o777).toBe(0o600);
       expect(process.umask()).toBe(0);
       await using client = await RawClient.open(path);
-      // Nobody else can connect: no token is needed, and no name is another's.
+      // Only its owner can connect, so no token is needed and any host name is accepted.
       const answer = await client.exchange('GET /api/v1/fills HTTP/1.1\r\nHost: whatever\r\n\r\n');
       expect(answer.status).toBe(200);
     } finally {
@@ -41,7 +41,7 @@ describe('a Unix socket', () => {
     }
   });
 
-  it('is told as such where it is told who has asked', async () => {
+  it('is logged as the peer of its clients', async () => {
     await using ground = await openAdminGround({ reach: 'owner', token: undefined });
     await ground.ask('POST', '/api/v1/reload', ['Content-Type: application/json']);
     expect(ground.events).toMatchObject([{ action: 'reload', peer: 'unix' }]);
@@ -51,7 +51,7 @@ describe('a Unix socket', () => {
 describe('bad clients', () => {
   const host = 'Host: localhost\r\n';
   it.each<[why: string, request: string, status: number]>([
-    ['no HTTP', 'hello\r\n\r\n', 400],
+    ['bytes that are not HTTP', 'hello\r\n\r\n', 400],
     ['no Host', 'GET /healthz HTTP/1.1\r\n\r\n', 400],
     ['two Hosts', `GET /healthz HTTP/1.1\r\n${host}${host}\r\n`, 400],
     ['two lengths', `POST /api/v1/purge HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`, 400],
@@ -68,8 +68,8 @@ describe('bad clients', () => {
     ['an upgrade', `GET /healthz HTTP/1.1\r\n${host}Connection: upgrade\r\nUpgrade: websocket\r\n\r\n`, 200],
     ['another scheme', `GET https://localhost/healthz HTTP/1.1\r\n${host}\r\n`, 400],
     ['the absolute form', `GET http://localhost/healthz HTTP/1.1\r\n${host}\r\n`, 200],
-    ['the absolute form, of a name that is not ours', `GET http://evil.test/healthz HTTP/1.1\r\n${host}\r\n`, 421],
-    ['HTTP/1.0 without a name', 'GET /healthz HTTP/1.0\r\n\r\n', 200],
+    ['the absolute form with another host name', `GET http://evil.test/healthz HTTP/1.1\r\n${host}\r\n`, 421],
+    ['HTTP/1.0 without Host', 'GET /healthz HTTP/1.0\r\n\r\n', 200],
   ])('%s', async (_why, request, status) => {
     await using ground = await openAdminGround({ token: undefined });
     await using client = await ground.connect();
@@ -78,16 +78,16 @@ describe('bad clients', () => {
     expect(ground.calls).toEqual([]);
   });
 
-  it('can be a thousand at a time, and others are answered when they have left', async () => {
+  it('can open a thousand connections, and others are answered once they have left', async () => {
     await using ground = await openAdminGround({ token: undefined });
     const clients = await Promise.all(Array.from({ length: 1000 }, () => ground.connect().catch(() => undefined)));
     await until(
       'most are turned away',
       async () => clients.filter((each) => each?.socket.destroyed === false).length <= 60,
     );
-    // Those that are there are answered meanwhile.
-    const [kept] = clients.filter((each) => each?.socket.destroyed === false);
-    expect((await kept?.exchange('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n'))?.status).toBe(200);
+    // Accepted connections are answered meanwhile.
+    const [accepted] = clients.filter((each) => each?.socket.destroyed === false);
+    expect((await accepted?.exchange('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n'))?.status).toBe(200);
     await Promise.all(clients.map((each) => each?.[Symbol.asyncDispose]()));
     await until('there is room', async () => {
       const answer = await ground.ask('GET', '/healthz', []).catch(() => undefined);
@@ -98,12 +98,12 @@ describe('bad clients', () => {
 });
 
 describe('openAdmin', () => {
-  it('is nothing where none is configured', async () => {
+  it('returns undefined where no listener is configured', async () => {
     const { operations } = fakeOperations();
     expect(await openAdmin({ admin: undefined }, { operations, emit: () => {} })).toBeUndefined();
   });
 
-  it('rejects with what the system says where its address is in use', async () => {
+  it('rejects with the error of the system where its address is in use', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as { port: number };

@@ -1,4 +1,4 @@
-/** The description of the admin API: that it is OpenAPI 3.1, and that it is true. */
+/** The OpenAPI 3.1 document of the admin API: it is valid, and it matches the API. */
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -14,7 +14,7 @@ function objectAt(value: unknown, ...names: readonly string[]): JsonObject {
   return names.reduce((inner, name) => inner[name] as JsonObject, value as JsonObject);
 }
 
-/** Every object in a value, with where it stands. */
+/** Yields every object in a value, with its path. */
 function* objectsIn(value: unknown, path = '#'): Generator<[path: string, object: JsonObject]> {
   if (typeof value !== 'object' || value === null) return;
   if (!Array.isArray(value)) yield [path, value as JsonObject];
@@ -30,22 +30,22 @@ const operations = Object.entries(objectAt(document, 'paths')).flatMap(([path, i
 );
 
 describe('docs/operations.md', () => {
-  it.each(endpoints)('tells of $method $path', ({ method, path }) => {
+  it.each(endpoints)('describes $method $path', ({ method, path }) => {
     const text = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
     expect(text.includes(`\`${method} ${path}\``)).toBe(true);
   });
 });
 
 describe('the document (OpenAPI 3.1)', () => {
-  it('has the members that one has, and no others (§4.8.1)', () => {
+  it('has only members of OpenAPI documents (§4.8.1)', () => {
     expect(Object.keys(document).toSorted()).toEqual(['components', 'info', 'openapi', 'paths']);
     expect(document['openapi']).toMatch(/^3\.1\.\d+$/);
     expect(document['info']).toMatchObject({ title: expect.any(String), version: expect.any(String) });
   });
 
-  it('is JSON: nothing is lost on its way', () => expect(JSON.parse(JSON.stringify(document))).toEqual(document));
+  it('survives JSON unchanged', () => expect(JSON.parse(JSON.stringify(document))).toEqual(document));
 
-  it('has every endpoint of the table, by a name of its own', () => {
+  it('has every endpoint of the table, each with its own operationId', () => {
     expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).toSorted()).toEqual(
       endpoints.map(({ path, method }) => `${method} ${path}`).toSorted(),
     );
@@ -57,7 +57,7 @@ describe('the document (OpenAPI 3.1)', () => {
     expect(Object.keys(operation).filter((name) => !known.includes(name))).toEqual([]);
     expect(operation['summary']).toMatch(/\.$/);
     expect('requestBody' in operation).toBe(method === 'post' || method === 'put');
-    // §4.8.9.1, §4.8.12.2: each parameter of the path is there, required, and once.
+    // §4.8.9.1, §4.8.12.2: each path parameter is described once, and is required.
     const parameters = operation['parameters'] as readonly JsonObject[];
     const inPath = parameters.filter((parameter) => parameter['in'] === 'path');
     expect(inPath.map(({ name }) => name)).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name));
@@ -77,7 +77,7 @@ describe('the document (OpenAPI 3.1)', () => {
     }
   });
 
-  it('refers to what is there', () => {
+  it('has only references that resolve', () => {
     const references = [...objectsIn(document)].filter(([, object]) => '$ref' in object);
     expect(references.length).toBeGreaterThan(20);
     for (const [path, { $ref }] of references) {
@@ -86,21 +86,21 @@ describe('the document (OpenAPI 3.1)', () => {
     }
   });
 
-  it('has schemas of the dialect that it is of, without names of their own', () => {
+  it('has schemas without ids, definitions and keywords of other dialects', () => {
     for (const [path, object] of objectsIn(objectAt(document, 'components', 'schemas'))) {
       for (const name of ['$schema', '$id', 'definitions', '$defs', 'nullable'])
         expect(name in object, path).toBe(false);
     }
   });
 
-  it('describes what the table says of each status', () => {
+  it('describes each status of the table', () => {
     for (const endpoint of endpoints) {
       const { responses } = objectAt(document, 'paths', endpoint.path, endpoint.method.toLowerCase());
       expect(Object.keys(responses as object), endpoint.id).toEqual(Object.keys(statusesOf(endpoint)));
     }
   });
 
-  it('takes no members in requests but those that it describes', () => {
+  it('allows only described members in requests', () => {
     for (const { operation } of operations) {
       const schema = objectAt(operation)['requestBody'];
       if (schema === undefined) continue;
@@ -111,7 +111,7 @@ describe('the document (OpenAPI 3.1)', () => {
     }
   });
 
-  it('is what the API gives of itself', async () => {
+  it('is served by the API itself', async () => {
     await using ground = await openAdminGround();
     const answer = await ground.ask('GET', '/api/v1/openapi.json');
     expect([answer.status, answer.type]).toEqual([200, 'application/json']);

@@ -87,12 +87,12 @@ describe('listEntries', () => {
     });
   });
 
-  it.each(['', 'x', 'W10', 'WyJhIixudWxsXQ', 'Wy0xLG51bGxd', 'bnVsbA'])('refuses %j as a place', async (after) => {
+  it.each(['', 'x', 'W10', 'WyJhIixudWxsXQ', 'Wy0xLG51bGxd', 'bnVsbA'])('refuses %j as a cursor', async (after) => {
     await expect(operations().listEntries({ kind: 'all' }, 10, after)).rejects.toMatchObject({ reason: 'invalid' });
   });
 
   it.each([{ kind: 'all' }, { kind: 'tag', tag: 'a' }, { kind: 'url', url: 'http://files.example/file' }] as const)(
-    'refuses as a place in %j what the store has not told',
+    'refuses a cursor in %j that the store has not returned',
     async (search) => {
       for (const inner of ['x', '', '-5', '\0\ud800', 'WzAsIngiXQ']) {
         const after = Buffer.from(JSON.stringify([0, inner])).toString('base64url');
@@ -102,7 +102,7 @@ describe('listEntries', () => {
     },
   );
 
-  it('tells of each what is to be known', async () => {
+  it('describes each entry', async () => {
     const fields = { ...fresh, 'content-type': 'text/plain', 'last-modified': 'Thu, 01 Jan 2026 12:00:00 GMT' };
     await fetched(proxy, { fields: { ...fields, 'cache-tag': 'a,\u00c3\u00a4', 'cache-groups': '"g"' } });
     const [entry] = (await operations().listEntries({ kind: 'all' }, 10, undefined)).entries;
@@ -133,7 +133,7 @@ describe('inspectEntry', () => {
     return entry;
   };
 
-  it('tells which bytes are there', async () => {
+  it('returns the spans that are present', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: fresh });
@@ -152,7 +152,7 @@ describe('inspectEntry', () => {
     expect(details.presentBytes).toBe(details.present.reduce((sum, { start, end }) => sum + end - start, 0));
   });
 
-  it('tells fields and what selects it, and keeps the secrets of clients', async () => {
+  it('returns response fields and nominated fields with secrets redacted', async () => {
     start({ route: { cache: { setCookie: 'store' } } });
     const sent = { cookie: 'session=hidden', 'accept-language': 'de', 'x-api-key': 'hidden' };
     const vary = 'cookie, accept-language, x-api-key, origin';
@@ -175,7 +175,7 @@ describe('inspectEntry', () => {
   it.each([
     ['http://origin.example/ http://files.example/file', 'none'],
     ['none', 'none'],
-  ])('says that %j %j is not there', async (key, generation) => {
+  ])('rejects with not_found for %j %j', async (key, generation) => {
     await fetched(proxy, { fields: fresh });
     await expect(operations().inspectEntry(key, generation)).rejects.toBeInstanceOf(OperationFault);
     await expect(operations().inspectEntry(key, generation)).rejects.toMatchObject({ reason: 'not_found' });
@@ -206,7 +206,7 @@ describe('purge', () => {
     await fetched(proxy, { fields });
   });
 
-  it('says what is wrong with what is to be purged', async () => {
+  it('rejects an invalid search', async () => {
     const search = { kind: 'url', url: 'files.example' } as const;
     await expect(operations().purge({ search, mode: 'hard' })).rejects.toMatchObject({ reason: 'invalid' });
   });
@@ -215,7 +215,7 @@ describe('purge', () => {
 describe('warm', () => {
   const url = (name: string) => `http://files.example/${name}`;
 
-  it('has each URL stored, a few at a time, and tells what has become of it', async () => {
+  it('stores each URL, a few at a time, and reports each result', async () => {
     const urls = ['1', '2', '3', '4', '5', '6'].map(url);
     await fetched(proxy, { fields: fresh }, { target: '/2' });
     const warming = operations().warm({ urls });
@@ -232,7 +232,7 @@ describe('warm', () => {
     for (const target of ['/1', '/6']) await reused(proxy, { target });
   });
 
-  it('sends the fields that it is given', async () => {
+  it('sends the given fields', async () => {
     const warming = operations().warm({ urls: [url('a')], fields: [['Accept-Encoding', 'gzip']] });
     const exchange = await proxy.origin.next();
     expect(exchange.request.fields).toContainEqual(['accept-encoding', 'gzip']);
@@ -241,7 +241,7 @@ describe('warm', () => {
     await reused(proxy, { target: '/a', fields: { 'accept-encoding': 'gzip' } });
   });
 
-  it('tells a body that breaks off, a redirect, an error, and what is no URL', async () => {
+  it('reports a redirect, an error, and invalid URLs', async () => {
     const warming = operations().warm({ urls: [url('redirect'), url('error'), 'nothing', 'ftp://a/b'] });
     (await proxy.origin.next()).respond({ status: 301, fields: { location: '/x' } }, new Uint8Array());
     (await proxy.origin.next()).respond({ status: 500 }, storedBody);
@@ -253,33 +253,33 @@ describe('warm', () => {
     }
   });
 
-  it('waits and comes back where the origin has no place for it, and gives up at last', async () => {
+  it('tries again while the origin is busy, and gives up in the end', async () => {
     const { clock } = proxy;
-    let asked = 0;
+    let calls = 0;
     const busy = async (): Promise<ProxyResponse> => {
-      asked += 1;
-      return asked < 3 || asked > 4 ? errorResponse(new ProxyError('origin_busy')) : { ...empty, status: 204 };
+      calls += 1;
+      return calls < 3 || calls > 4 ? errorResponse(new ProxyError('origin_busy')) : { ...empty, status: 204 };
     };
     const empty = { fields: [], body: { kind: 'none' as const } };
     const parts = { handler: () => busy };
     const warming = operations(parts).warm({ urls: [url('a')] });
     for (let count = 1; count < 3; count += 1) {
       await clock.whenPending(1);
-      expect(asked).toBe(count);
+      expect(calls).toBe(count);
       clock.advance(1000);
     }
     expect(await warming).toMatchObject([{ status: 204, error: undefined }]);
-    asked = 10;
+    calls = 10;
     const failing = operations(parts).warm({ urls: [url('a')] });
     for (let count = 1; count < 30; count += 1) {
       await clock.whenPending(1);
       clock.advance(1000);
     }
     expect(await failing).toMatchObject([{ status: 503, bytes: 0, error: expect.stringContaining('origin') }]);
-    expect(asked).toBe(40);
+    expect(calls).toBe(40);
   });
 
-  it('is done by the handler that serves then', async () => {
+  it('uses the handler that serves at that time', async () => {
     let now: Handler = proxy.handler;
     const { warm } = operations({ handler: () => now });
     now = async () => ({ status: 418, fields: [], body: { kind: 'none' } });
@@ -298,7 +298,7 @@ describe('warm', () => {
     await expect(operations().warm(order)).rejects.toMatchObject({ reason: 'invalid' });
   });
 
-  it('refuses more URLs than it takes', async () => {
+  it('refuses too many URLs', async () => {
     const urls = Array.from({ length: 10_001 }, () => url('a'));
     await expect(operations().warm({ urls })).rejects.toMatchObject({ reason: 'invalid' });
   });
@@ -320,13 +320,13 @@ describe('a path alone', () => {
     ['url', '/./%61#part', ['/a?q', '/ab', '/x/a']],
     ['prefix', '/a', ['/x/a']],
     ['prefix', '/x/', ['/a', '/a?q', '/ab']],
-  ])('%s %s: is purged under every name that clients have used', async (kind, url, want) => {
+  ])('(%s %s) is purged under every host name that clients have used', async (kind, url, want) => {
     await storeAll();
     expect((await operations().purge({ search: { kind, url }, mode: 'hard' })).entries).toBe(3 * (4 - want.length));
     expect((await left()).sort()).toEqual([...want, ...want, ...want].sort());
   });
 
-  it('is expired under every name', async () => {
+  it('is expired under every host name', async () => {
     await storeAll();
     expect(await operations().purge({ search: { kind: 'url', url: '/a' }, mode: 'soft' })).toEqual({ entries: 3 });
     for (const authority of names) {
@@ -340,7 +340,7 @@ describe('a path alone', () => {
     await reused(proxy, { target: '/ab' });
   });
 
-  it('keeps what is on its way from being stored', async () => {
+  it('that is purged during a fill is not stored', async () => {
     const client = proxy.send({ target: '/a' });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...fresh, 'content-length': '3000' } });
@@ -353,7 +353,7 @@ describe('a path alone', () => {
     expect(await left()).toEqual([]);
   });
 
-  it('is warmed and explained as a client on this machine asks for it', async () => {
+  it('is warmed and explained as if a client on this machine requested it', async () => {
     const warming = operations().warm({ urls: ['/a?q'] });
     (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
     expect(await warming).toMatchObject([{ url: 'http://127.0.0.1:8080/a?q', status: 200, bytes: 3000 }]);
@@ -404,7 +404,7 @@ describe('a path alone', () => {
 describe('explain', () => {
   const url = 'http://files.example/a';
 
-  it('is about the method, the fields, the host and the client that are given', async () => {
+  it('uses the given method, fields, host and client', async () => {
     const method = 'HEAD';
     const reply = await operations().explain({
       url,
@@ -420,14 +420,14 @@ describe('explain', () => {
       plan: { range: { value: 'bytes=0-9', reason: 'method' } },
     };
     expect(reply).toMatchObject({ kind: 'explained', explanation });
-    const asked: string[] = [];
+    const calls: string[] = [];
     const explain = async (request: ProxyRequest) => {
-      asked.push(request.peer.address);
+      calls.push(request.peer.address);
       return { kind: 'answered', status: 404, detail: '' } as const;
     };
     await operations({ explain }).explain({ url });
     await operations({ explain }).explain({ url, client: '2001:db8::7' });
-    expect(asked).toEqual(['127.0.0.1', '2001:db8::7']);
+    expect(calls).toEqual(['127.0.0.1', '2001:db8::7']);
   });
 
   it.each([

@@ -1,4 +1,4 @@
-/** What the benchmark makes of figures: goals, and which workloads are meant. */
+/** Evaluation of benchmark figures: goals, merged runs, costs and the chart; and the choice of workloads. */
 
 import { describe, expect, it } from 'vitest';
 import { formatChart } from '../../bench/chart.ts';
@@ -12,7 +12,7 @@ import type { Goal, Workload } from '../../bench/workloads/workload.ts';
 const rate: Goal = { key: 'rate', of: 'ratio', atLeast: 1 };
 const requests: Goal = { key: 'requests', of: 'figure', atMost: 3, isCounted: true };
 
-/** A result in which peers have these rates, and Rangeway has asked its origin so often. */
+/** Returns a result in which peers have these rates and `asked` requests to the origin. */
 function resultOf(goal: Goal, rates: Readonly<Record<string, number>>, asked = 1): WorkloadResult {
   const workload: Workload = {
     name: 'ranges',
@@ -47,13 +47,13 @@ describe('a goal', () => {
     expect(judge([resultOf(goal, rates, asked)])[0]?.isMet).toBe(isMet);
   });
 
-  it('fails a short run where it is a count, and only there', () => {
+  it('fails a short run only where it is a count', () => {
     const slow = judge([resultOf(rate, { rangeway: 1, nginx: 2 })]);
     const greedy = judge([resultOf(requests, { rangeway: 1, nginx: 1 }, 4)]);
     expect(missedCounts([...slow, ...greedy])).toEqual(['W2 ranges: requests ≤ 3 is 4']);
   });
 
-  it('is told for each run of several', () => {
+  it('has a verdict for each of several runs', () => {
     const runs = [90, 110, 120].map((own) => judge([resultOf(rate, { rangeway: own, nginx: 100 })]));
     expect(verdictRows(runs)).toEqual([['W2 ranges', 'req/s ÷ nginx ≥ 1', '0.90', '1.10', '1.20', 'MISSED in 1 of 3']]);
   });
@@ -78,13 +78,13 @@ describe('the costs', () => {
     return costRows([{ ...result, workload: { ...workload, metrics, ...more }, peers }]);
   };
 
-  it("are nginx's, Rangeway's and those of the floor, and nginx's divided by each", () => {
+  it("are those of nginx, Rangeway and the floor, and nginx's divided by each", () => {
     expect(costs({ rangeway: 40, nginx: 20, floor: 10 }, { hasFloor: true })).toEqual([
       ['W2 ranges', '20.0', '40.0', '10.0', '0.50', '2.00'],
     ]);
   });
 
-  it('are told of workloads that have a floor, also where it was left out', () => {
+  it('are listed for workloads that have a floor, also where it was left out', () => {
     expect(costs({ rangeway: 40, nginx: 20 }, { hasFloor: true })).toEqual([
       ['W2 ranges', '20.0', '40.0', '–', '0.50', '–'],
     ]);
@@ -99,7 +99,7 @@ describe('the chart', () => {
     expect(widths.slice(-2).map(([, width]) => Number(width))).toEqual([230, 115]);
   });
 
-  it('is none without nginx', () => {
+  it('is undefined without nginx', () => {
     expect(formatChart([resultOf(rate, { rangeway: 100 })])).toBeUndefined();
   });
 });
@@ -116,14 +116,14 @@ describe('--only', () => {
     expect(parseOptions(['--only', wanted], known)).toMatchObject({ kind: 'ok', options: { names } });
   });
 
-  it('and --profile, which is of Rangeway alone', () => {
+  it('works for --profile too, which runs Rangeway alone', () => {
     expect(parseOptions(['--profile', 'W2,other'], known)).toMatchObject({
       kind: 'ok',
       options: { names: ['ranges', 'other-a', 'other-b'], isProfiled: true },
     });
   });
 
-  it('refuses what there is not', () => {
+  it('refuses an unknown name', () => {
     expect(parseOptions(['--only', 'rang'], known)).toMatchObject({ kind: 'refused' });
   });
 });

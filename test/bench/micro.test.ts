@@ -1,4 +1,4 @@
-/** The micro-benchmarks still measure what they say. Times are nobody's business here. */
+/** The micro-benchmarks still run and have results. Times do not count here. */
 
 import { describe, expect, it } from 'vitest';
 import { findMicroCases, measureMicro } from '../../bench/micro-case.ts';
@@ -12,7 +12,7 @@ describe.each([...files])('the micro-benchmarks of %s', (_, cases) => {
 });
 
 describe('a measurement', () => {
-  it('counts calls, and puts the median between the quarters', () => {
+  it('calls the function, and has the median between the quartiles', () => {
     let calls = 0;
     const call = () => {
       calls += 1;

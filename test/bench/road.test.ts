@@ -1,4 +1,4 @@
-/** How long the roads of requests are, in files and functions of src. `npm run road` prints them. */
+/** Limits on the files and functions of src that one request executes. `npm run road` prints them. */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -9,9 +9,9 @@ import type { Protocol, Road } from '../../bench/road/walk.ts';
 const program = fileURLToPath(new URL('../../bench/road.ts', import.meta.url));
 
 /**
- * The most that a request may call, its event and its log line included. The limits of hits are what is true today; misses have a
- * little more, as the disk does not always take as many steps. Limits are lowered as roads get shorter. The goals: a hit in 16
- * files and 40 functions, a miss of a small body in 50 files, a range miss in 70.
+ * Upper limits for one request, its event and its log line included. The limits of hits are exact. Misses have some slack, as the
+ * disk does not always take the same steps. Limits are lowered when a request takes fewer functions. The goals: a hit in 16 files
+ * and 40 functions, a miss of a small body in 50 files, a range miss in 70.
  */
 const limits: readonly (readonly [protocol: Protocol, name: string, files: number, functions: number])[] = [
   ['http1', 'hit', 16, 54],
@@ -28,7 +28,7 @@ const limits: readonly (readonly [protocol: Protocol, name: string, files: numbe
 
 let roads: readonly Road[];
 
-// In a process of its own: nothing else calls functions of src there.
+// In a separate process, where nothing else calls functions of src.
 beforeAll(async () => {
   const { stdout } = await promisify(execFile)(process.execPath, [program, '--counts', '--json']);
   roads = JSON.parse(stdout) as readonly Road[];

@@ -1,4 +1,4 @@
-/** A round of the benchmark's load: it is about answers, however slow the machine. */
+/** A round of the benchmark's load lasts until it has answers, however slow the machine is. */
 
 import { describe, expect, it } from 'vitest';
 import type { LoadResult } from '../../bench/load/load.ts';
@@ -15,7 +15,7 @@ const nothing: LoadResult = {
   failures: 0,
 };
 
-/** A peer whose rounds end so, one after the other, and then as the last of them; the origin is asked once in each. */
+/** Makes a peer whose rounds have these results in order, then the last one again. Each round adds one request to the origin. */
 function targetOf(results: readonly LoadResult[]): { readonly target: Target; readonly rounds: readonly number[] } {
   const rounds: number[] = [];
   const target: Target = {
@@ -47,7 +47,7 @@ const file = { path: '/', window: { start: 0, end: 1000 } };
 const load = (unit: 'requests' | 'gigabytes') => ({ request: { kind: 'whole' as const, file }, connections: 1, unit });
 
 describe('a round', () => {
-  it('is repeated for longer until there is an answer, and tells all that the origin was asked', async () => {
+  it('is repeated for longer until there is an answer, and counts all requests to the origin', async () => {
     const part = { ...nothing, bytes: 300 };
     const { target, rounds } = targetOf([nothing, part, { ...part, requests: 4, bytes: 4000, seconds: 3.2 }]);
     const { result, originRequests, measurement } = await runSteadyLoad(target, load('requests'));
@@ -57,14 +57,14 @@ describe('a round', () => {
     expect(measurement['rate']).toBeCloseTo(4 / 3.2);
   });
 
-  it('of large bodies is over once there are bytes', async () => {
+  it('of large bodies ends once there are bytes', async () => {
     const { target, rounds } = targetOf([{ ...nothing, bytes: 5e8, seconds: 0.5 }]);
     const { measurement } = await runSteadyLoad(target, load('gigabytes'));
     expect(rounds).toEqual([0.2]);
     expect(measurement['rate']).toBeCloseTo(1);
   });
 
-  it('is given up where there is never an answer', async () => {
+  it('is given up where no answer ever arrives', async () => {
     const { target, rounds } = targetOf([nothing]);
     await expect(runSteadyLoad(target, load('requests'))).rejects.toThrow(/^peer: no answer within 51\.2 s$/);
     expect(rounds).toHaveLength(5);

@@ -13,7 +13,7 @@ describe('SpanSet', () => {
     ['nothing', [], []],
     ['an empty span', [{ start: 3, end: 3 }], []],
     [
-      'disjoint ones in order',
+      'disjoint spans in order',
       [
         { start: 5, end: 6 },
         { start: 1, end: 2 },
@@ -24,7 +24,7 @@ describe('SpanSet', () => {
       ],
     ],
     [
-      'touching ones',
+      'touching spans as one',
       [
         { start: 1, end: 2 },
         { start: 2, end: 3 },
@@ -32,7 +32,7 @@ describe('SpanSet', () => {
       [{ start: 1, end: 3 }],
     ],
     [
-      'one that bridges two',
+      'two spans and one that joins them',
       [
         { start: 1, end: 2 },
         { start: 4, end: 5 },
@@ -41,7 +41,7 @@ describe('SpanSet', () => {
       [{ start: 1, end: 5 }],
     ],
     [
-      'one that covers all',
+      'a span that covers all others',
       [
         { start: 1, end: 2 },
         { start: 4, end: 5 },
@@ -53,7 +53,7 @@ describe('SpanSet', () => {
     expect([...new SpanSet(added)]).toEqual(held);
   });
 
-  it('holds what passes a test', () => {
+  it('holds the positions that pass a test', () => {
     const held = SpanSet.where(8, (position) => position % 4 > 0 || position === 0);
     expect([...held]).toEqual([
       { start: 0, end: 4 },
@@ -62,7 +62,7 @@ describe('SpanSet', () => {
     expect([...SpanSet.where(0, () => true)]).toEqual([]);
   });
 
-  it('does what an array of booleans does, and stays sorted, disjoint and joined', () => {
+  it('behaves like an array of booleans, and stays sorted, disjoint and joined', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), span, (steps, asked) => {
         const set = new SpanSet();

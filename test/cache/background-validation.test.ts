@@ -1,4 +1,4 @@
-/** The lease under which what is served stale is validated: given back, whatever comes of it. */
+/** The lease of a background revalidation is released, however the revalidation ends. */
 
 import { describe, expect, it } from 'vitest';
 import type { Flights } from '../../src/cache/collapse/flights.ts';
@@ -15,7 +15,7 @@ const fail = (): never => {
   throw new Error('broken');
 };
 
-/** What a validation works with, whose leases come at once or later. */
+/** Creates a background revalidation whose leases are granted at once or later. */
 function createGround(isAtOnce: boolean, validate: Validate = fail) {
   const leases = { asked: 0, released: 0 };
   const release = () => {
@@ -35,8 +35,8 @@ function createGround(isAtOnce: boolean, validate: Validate = fail) {
   return { validation: new BackgroundRevalidation(context, flights, validate), leases };
 }
 
-describe('the lease of a validation that no request waits for', () => {
-  it('is given back where what is stored cannot be looked up, and not asked for again at once', async () => {
+describe('the lease of a background revalidation', () => {
+  it('is released when the entry cannot be looked up, and is not asked for again at once', async () => {
     const { validation, leases } = createGround(false);
     validation.begin(entry, inquiry);
     await expect.poll(() => leases.released).toBe(1);
@@ -44,7 +44,7 @@ describe('the lease of a validation that no request waits for', () => {
     expect(leases.asked).toBe(1);
   });
 
-  it('is given back where no flight can be started', () => {
+  it('is released when no flight can be started', () => {
     const { validation, leases } = createGround(true);
     expect(() => validation.begin(entry, inquiry)).toThrow('broken');
     expect(leases.released).toBe(1);

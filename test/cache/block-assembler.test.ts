@@ -20,7 +20,7 @@ function assemble(sizeBytes: number | undefined, chunks: readonly Uint8Array[]):
 }
 
 describe('BlockAssembler', () => {
-  it.each([0, 1, 63, 64, 65, 127, 128, 129, 1000])('cuts %i bytes into blocks that own just their memory', (size) => {
+  it.each([0, 1, 63, 64, 65, 127, 128, 129, 1000])('cuts %i bytes into blocks with buffers of their own', (size) => {
     for (const promised of [size, undefined]) {
       const blocks = assemble(promised, [patternBytes(0, size)]);
       expect(Buffer.concat(blocks.map((block) => block.bytes))).toEqual(Buffer.from(patternBytes(0, size)));
@@ -30,7 +30,7 @@ describe('BlockAssembler', () => {
     }
   });
 
-  it('gives the same blocks however the bytes arrive', () => {
+  it('gives the same bytes however they are cut into chunks', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(200), { maxLength: 20 }), fc.boolean(), (sizes, isPromised) => {
         const total = sizes.reduce((sum, size) => sum + size, 0);
@@ -42,15 +42,15 @@ describe('BlockAssembler', () => {
     );
   });
 
-  describe('a chunk that is all of a block', () => {
+  describe('the first chunk of a block', () => {
     const size = 2048;
     const chunkIn = (memoryBytes: number) => new Uint8Array(memoryBytes).subarray(memoryBytes - size);
     const rows: [name: string, chunk: Uint8Array, sizeBytes: number | undefined, isKept: boolean][] = [
-      ['with its memory for itself', chunkIn(size), size, true],
-      ['with its memory for itself but for a head', chunkIn(size + size / 32), size, true],
-      ['in a memory that holds more besides', chunkIn(size + size / 32 + 1), size, false],
-      ['of a body of unknown length', chunkIn(size), undefined, false],
-      ['that is not all of it', chunkIn(size), size + 1, false],
+      ['is not copied when its buffer holds nothing else', chunkIn(size), size, true],
+      ['is not copied when its buffer holds only a small head besides', chunkIn(size + size / 32), size, true],
+      ['is copied when its buffer holds more besides', chunkIn(size + size / 32 + 1), size, false],
+      ['is copied when the length of the body is unknown', chunkIn(size), undefined, false],
+      ['is copied when it is not the whole block', chunkIn(size), size + 1, false],
     ];
     it.each(rows)('%s', (_name, chunk, sizeBytes, isKept) => {
       const assembler = new BlockAssembler(256 * 1024, sizeBytes);
@@ -62,7 +62,7 @@ describe('BlockAssembler', () => {
     });
   });
 
-  it('leaves bytes where they are for those who hold slices of them', () => {
+  it('does not change a slice that it has handed out when more bytes are appended', () => {
     const assembler = new BlockAssembler(256 * 1024, undefined);
     assembler.append(patternBytes(0, 10), 0);
     const slice = assembler.blockAt(0);

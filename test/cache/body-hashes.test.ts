@@ -12,16 +12,16 @@ const hashOf = (algorithm: Digest['algorithm'], count: number) =>
     .digest('hex');
 
 describe('the hashes of a body', () => {
-  it('are those of its blocks, in whatever order they come, and none is read that came in order', async () => {
+  it('are right in whatever order the blocks arrive, and read only the blocks that arrived out of order', async () => {
     const order = fc.integer({ min: 0, max: 12 }).chain((count) => {
       const indexes = Array.from({ length: count }, (_, index) => index);
-      return fc.shuffledSubarray(indexes, { minLength: 0, maxLength: count }).map((come) => ({ count, come }));
+      return fc.shuffledSubarray(indexes, { minLength: 0, maxLength: count }).map((arrivals) => ({ count, arrivals }));
     });
     await fc.assert(
-      fc.asyncProperty(order, async ({ count, come }) => {
+      fc.asyncProperty(order, async ({ count, arrivals }) => {
         const hashes = new BodyHashes(['sha256', 'sha512']);
         let inOrder = 0;
-        for (const index of come) {
+        for (const index of arrivals) {
           hashes.add(index, block(index));
           if (index === inOrder) inOrder += 1;
         }
@@ -47,7 +47,7 @@ describe('the hashes of a body', () => {
     expect(result.get('sha256')).toBe(hashOf('sha256', 2));
   });
 
-  it('can be asked for again when a block could not be read', async () => {
+  it('can be finished again after a block could not be read', async () => {
     const hashes = new BodyHashes(['sha256']);
     hashes.add(1, block(1));
     const refuse = async (index: number) => {
@@ -60,7 +60,7 @@ describe('the hashes of a body', () => {
     expect(result.get('sha256')).toBe(hashOf('sha256', 3));
   });
 
-  it('cost no reading where none are wanted', async () => {
+  it('read no blocks where no hash is wanted', async () => {
     const hashes = new BodyHashes([]);
     expect([...(await hashes.finish(3, () => expect.fail('nothing is wanted')))]).toEqual([]);
   });

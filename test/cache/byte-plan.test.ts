@@ -1,4 +1,4 @@
-/** Where the bytes of a span come from, from blocks of 10 bytes. */
+/** Plans of where the bytes of a span come from, with blocks of 10 bytes. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -28,21 +28,21 @@ function coming(frontier: number, limit = sizeBytes): Coming {
   return { frontier, keptTo: Math.floor(frontier / blockSizeBytes) * blockSizeBytes, limit, speed: 0 };
 }
 
-/** The pieces and what is asked for, in short. */
+/** Formats the pieces of a plan and the spans that it asks the origin for. */
 function inShort(start: number, end: number, outlook: Outlook, maxPieces = 100): string {
   const { pieces, asked, isCut } = planBytes({ start, end }, outlook, maxPieces);
-  const told = pieces.map((piece) => `${piece.from} ${piece.start}-${piece.end}`).join(', ');
+  const formatted = pieces.map((piece) => `${piece.from} ${piece.start}-${piece.end}`).join(', ');
   const question = asked.length === 0 ? '' : ` asks ${asked.map((span) => `${span.start}-${span.end}`).join(', ')}`;
-  return `${told}${question}${isCut ? ' …' : ''}`;
+  return `${formatted}${question}${isCut ? ' …' : ''}`;
 }
 
 describe('the plan of a span', () => {
   it.each<[name: string, start: number, end: number, Parameters<typeof outlookWith>[0], want: string]>([
-    ['of nothing', 5, 5, {}, ''],
-    ['of what is here', 5, 25, { blocks: [[0, 3]] }, 'here 5-25'],
-    ['of the last block', 90, 95, { blocks: [[9, 10]] }, 'here 90-95'],
-    ['of nothing that is here', 5, 25, {}, 'origin 5-25 asks 0-30'],
-    ['to the end', 85, 95, {}, 'origin 85-95 asks 80-95'],
+    ['of no bytes', 5, 5, {}, ''],
+    ['of stored bytes', 5, 25, { blocks: [[0, 3]] }, 'here 5-25'],
+    ['of the stored last block', 90, 95, { blocks: [[9, 10]] }, 'here 90-95'],
+    ['of absent bytes', 5, 25, {}, 'origin 5-25 asks 0-30'],
+    ['up to the end of the body', 85, 95, {}, 'origin 85-95 asks 80-95'],
     [
       'with a hole',
       5,
@@ -77,7 +77,7 @@ describe('the plan of a span', () => {
       { fills: [{ ...coming(0), speed: 1 }], seekAheadMs: 500 },
       'in-flight 50-60',
     ],
-    ['up to where a fill is at work', 0, 60, { fills: [coming(30)] }, 'origin 0-30, in-flight 30-60 asks 0-30'],
+    ['around the frontier of a fill', 0, 60, { fills: [coming(30)] }, 'origin 0-30, in-flight 30-60 asks 0-30'],
     [
       'of an origin without ranges',
       20,
@@ -86,14 +86,14 @@ describe('the plan of a span', () => {
       'origin 20-30, here 30-40, origin 40-60 asks 0-Infinity',
     ],
     [
-      'of an origin without ranges, under way',
+      'of an origin without ranges, while a fill runs',
       20,
       90,
       { blocks: [[0, 3]], mayAskForParts: false, fills: [coming(30)] },
       'here 20-30, in-flight 30-90',
     ],
     [
-      'of unknown length',
+      'of a body of unknown length',
       20,
       60,
       { blocks: [[0, 3]], sizeBytes: undefined, fills: [coming(30, Number.POSITIVE_INFINITY)] },
@@ -101,7 +101,7 @@ describe('the plan of a span', () => {
     ],
   ])('%s', (_name, start, end, outlook, want) => expect(inShort(start, end, outlookWith(outlook))).toBe(want));
 
-  it('is cut where it has too many pieces', () => {
+  it('is cut off after the maximum number of pieces', () => {
     const blocks = [
       [1, 2],
       [3, 4],
@@ -109,7 +109,7 @@ describe('the plan of a span', () => {
     expect(inShort(0, 60, outlookWith({ blocks }), 2)).toBe('origin 0-10, here 10-20 asks 0-10 …');
   });
 
-  it('covers the span without gaps, and calls here what is here', () => {
+  it('covers the span without gaps, and says "here" for stored blocks only', () => {
     const blocks = fc.array(fc.nat(9), { maxLength: 8 }).map((list) => list.map((at) => [at, at + 1] as const));
     const fills = fc
       .array(fc.tuple(fc.nat(94), fc.nat(94)), { maxLength: 3 })

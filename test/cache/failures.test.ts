@@ -13,7 +13,7 @@ describe('failures', () => {
     [20, timeout],
     [29, timeout],
     [30, undefined],
-  ])('at %i tell why a byte did not come: the last one that would have brought it', (offset, expected) => {
+  ])('give, for the byte at %i, the last failure whose span contains it', (offset, expected) => {
     const failures = new Failures();
     failures.add({ error: reset, span: { start: 10, end: 20 } });
     failures.add({ error: timeout, span: { start: 15, end: 30 } });
@@ -21,7 +21,7 @@ describe('failures', () => {
     expect(failures.find(offset, 0)).toBe(expected);
   });
 
-  it('from before a reader came are no matter of it', () => {
+  it('from before a reader came do not concern that reader', () => {
     const failures = new Failures();
     const span = { start: 0, end: 10 };
     failures.add({ error: reset, span });
@@ -31,7 +31,7 @@ describe('failures', () => {
     expect(failures.find(5, 2)).toBeUndefined();
   });
 
-  it('are forgotten when there are too many, the oldest first, and are counted all the same', () => {
+  it('are forgotten when there are too many, the oldest first, but still counted', () => {
     const failures = new Failures();
     failures.add({ error: reset, span: { start: 0, end: 10 } });
     for (let more = 0; more < 64; more += 1) failures.add({ error: timeout, span: { start: 10, end: 20 } });
@@ -42,7 +42,7 @@ describe('failures', () => {
     expect(failures.find(15, 65)).toBeUndefined();
   });
 
-  it('of transfers without an end reach to any offset', () => {
+  it('of transfers without a known end cover every offset', () => {
     const failures = new Failures();
     failures.add({ error: reset, span: { start: 0, end: Number.POSITIVE_INFINITY } });
     expect(failures.find(Number.MAX_SAFE_INTEGER, 0)).toBe(reset);

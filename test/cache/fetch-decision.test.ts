@@ -11,7 +11,7 @@ import {
 
 const blockSizeBytes = 10;
 
-/** A need of 100 bytes in ten blocks, of which none is there. */
+/** A need for 100 bytes in ten blocks, all absent unless `blocks` says otherwise. */
 function need(part: Partial<Need> & { readonly offset: number; readonly blocks?: readonly [number, number][] }): Need {
   const { blocks = [], ...rest } = part;
   return {
@@ -33,23 +33,23 @@ function coming(frontier: number, limit = 100, speed = 0): Coming {
 }
 
 const wait = 'wait';
-/** The span that is fetched, `wait` or `expect`. */
+/** Returns the fetched span, `wait` or `expect`. */
 function decided(part: Parameters<typeof need>[0]): string {
   const decision = decideFetch(need(part));
   return decision.kind === 'fetch' ? `${decision.span.start}-${decision.span.end}` : decision.kind;
 }
 
-describe('what is fetched, from blocks of 10 bytes', () => {
+describe('a fetch, with blocks of 10 bytes,', () => {
   it.each<[string, Parameters<typeof need>[0], string]>([
-    ['all, from the first byte', { offset: 0 }, '0-100'],
-    ['from the block of the byte', { offset: 37 }, '30-100'],
-    ['to the end of the block of the last byte', { offset: 37, end: 52 }, '30-60'],
-    ['one block for one byte', { offset: 37, end: 38 }, '30-40'],
-    ['not more than there is', { offset: 92, end: 1000, sizeBytes: 95 }, '90-95'],
-    ['everything that is wanted, where the end is open', { offset: 92, end: Number.POSITIVE_INFINITY }, '90-100'],
-    ['up to what is there', { offset: 37, blocks: [[6, 8]] }, '30-60'],
+    ['takes the whole body from its first byte on', { offset: 0 }, '0-100'],
+    ['begins with the block of the byte', { offset: 37 }, '30-100'],
+    ['ends with the block of the last byte', { offset: 37, end: 52 }, '30-60'],
+    ['takes one block for one byte', { offset: 37, end: 38 }, '30-40'],
+    ['ends where the body ends', { offset: 92, end: 1000, sizeBytes: 95 }, '90-95'],
+    ['ends where the body ends for an open need', { offset: 92, end: Number.POSITIVE_INFINITY }, '90-100'],
+    ['ends at the next stored block', { offset: 37, blocks: [[6, 8]] }, '30-60'],
     [
-      'up to what is there, not less for what lies before',
+      'ends at the next stored block, whatever is stored before the byte',
       {
         offset: 37,
         blocks: [
@@ -59,57 +59,57 @@ describe('what is fetched, from blocks of 10 bytes', () => {
       },
       '30-90',
     ],
-    ['up to where another one is at work', { offset: 0, fills: [coming(55)] }, '0-50'],
-    ['up to the first of those at work', { offset: 0, fills: [coming(80), coming(41, 60)] }, '0-40'],
-    ['beyond where one was at work behind it', { offset: 70, fills: [coming(5, 30)] }, '70-100'],
+    ['ends at the block where another fill is at work', { offset: 0, fills: [coming(55)] }, '0-50'],
+    ['ends at the first of several fills', { offset: 0, fills: [coming(80), coming(41, 60)] }, '0-40'],
+    ['is not limited by a fill behind the byte', { offset: 70, fills: [coming(5, 30)] }, '70-100'],
   ])('%s: %o', (_name, part, expected) => {
     expect(decided(part)).toBe(expected);
   });
 });
 
-describe('who waits', () => {
+describe('a reader', () => {
   it.each<[string, Parameters<typeof need>[0], string]>([
-    ['for what comes next', { offset: 40, fills: [coming(40)] }, wait],
-    ['for what is near enough', { offset: 60, fills: [coming(40)] }, wait],
-    ['not for what is one byte too far', { offset: 61, fills: [coming(40)] }, '60-100'],
-    ['not for one that ends before', { offset: 40, fills: [coming(30, 40)] }, '40-100'],
-    ['for one that ends just behind', { offset: 40, fills: [coming(30, 41)] }, wait],
-    ['not for one that is beyond', { offset: 30, fills: [coming(40)] }, '30-40'],
-    ['for a block that is arriving, behind the byte', { offset: 41, fills: [coming(48)] }, wait],
-    ['for the nearest of several', { offset: 60, fills: [coming(0), coming(55)] }, wait],
+    ['waits for the next byte of a fill', { offset: 40, fills: [coming(40)] }, wait],
+    ['waits for a byte near enough to the frontier', { offset: 60, fills: [coming(40)] }, wait],
+    ['does not wait for a byte that is one too far', { offset: 61, fills: [coming(40)] }, '60-100'],
+    ['does not wait for a fill that ends before the byte', { offset: 40, fills: [coming(30, 40)] }, '40-100'],
+    ['waits for a fill that ends just after the byte', { offset: 40, fills: [coming(30, 41)] }, wait],
+    ['does not wait for a fill past the byte', { offset: 30, fills: [coming(40)] }, '30-40'],
+    ['waits for its block, which is arriving', { offset: 41, fills: [coming(48)] }, wait],
+    ['waits for the nearest of several fills', { offset: 60, fills: [coming(0), coming(55)] }, wait],
     [
-      'as long as it stays so, for what is fast enough',
+      'waits for a fill that is fast enough, as long as it stays so',
       { offset: 90, seekAheadMs: 10, fills: [coming(40, 100, 5)] },
       'expect',
     ],
-    ['not for what is too slow', { offset: 91, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, '90-100'],
-    ['for what is near, however slow', { offset: 60, seekAheadMs: 10, fills: [coming(40, 100, 0.1)] }, wait],
-    ['not at all where nothing may be ahead', { offset: 41, seekAheadBytes: 0, fills: [coming(40)] }, '40-100'],
+    ['does not wait for a slow fill', { offset: 91, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, '90-100'],
+    ['waits for a near fill, however slow it is', { offset: 60, seekAheadMs: 10, fills: [coming(40, 100, 0.1)] }, wait],
+    ['does not wait if seekAheadBytes is 0', { offset: 41, seekAheadBytes: 0, fills: [coming(40)] }, '40-100'],
   ])('%s: %o', (_name, part, expected) => {
     expect(decided(part)).toBe(expected);
   });
 });
 
-describe('what is fetched for the reader of an open-ended range, from blocks of 10 bytes', () => {
+describe('a fetch for an open-ended range, with blocks of 10 bytes,', () => {
   it.each<[string, Parameters<typeof need>[0], string]>([
-    ['one block at first', { offset: 0, openFrom: 0 }, '0-10'],
-    ['one block at first, wherever it begins', { offset: 37, openFrom: 37 }, '30-40'],
-    ['one more after the first', { offset: 10, openFrom: 0 }, '10-20'],
-    ['one more, where the origin answers at once', { offset: 50, openFrom: 0 }, '50-60'],
-    ['four round trips', { offset: 40, openFrom: 0, paceBytes: 5 }, '40-60'],
-    ['not more than half of what was read before', { offset: 20, openFrom: 0, paceBytes: 100 }, '20-30'],
-    ['not more than seekAheadBytes', { offset: 70, openFrom: 0, paceBytes: 100 }, '70-90'],
-    ['not more than there is', { offset: 80, openFrom: 0, paceBytes: 100, sizeBytes: 95 }, '80-95'],
-    ['up to where something is there', { offset: 50, openFrom: 0, blocks: [[6, 7]] }, '50-60'],
-    ['up to where a transfer is at work', { offset: 50, openFrom: 0, fills: [coming(60)] }, '50-60'],
-    ['all at once where spans do not grow', { offset: 0, openFrom: 0, growsOpenRanges: false }, '0-100'],
-    ['all at once where no part can be had', { offset: 0, openFrom: 0, mayAskForParts: false }, '0-Infinity'],
+    ['takes one block at first', { offset: 0, openFrom: 0 }, '0-10'],
+    ['takes one block at first, wherever the range begins', { offset: 37, openFrom: 37 }, '30-40'],
+    ['takes one block after the first', { offset: 10, openFrom: 0 }, '10-20'],
+    ['takes one block where the origin answers at once', { offset: 50, openFrom: 0 }, '50-60'],
+    ['takes as much as arrives in four round trips', { offset: 40, openFrom: 0, paceBytes: 5 }, '40-60'],
+    ['takes at most half of the bytes that were read', { offset: 20, openFrom: 0, paceBytes: 100 }, '20-30'],
+    ['takes at most seekAheadBytes', { offset: 70, openFrom: 0, paceBytes: 100 }, '70-90'],
+    ['ends where the body ends', { offset: 80, openFrom: 0, paceBytes: 100, sizeBytes: 95 }, '80-95'],
+    ['ends at the next stored block', { offset: 50, openFrom: 0, blocks: [[6, 7]] }, '50-60'],
+    ['ends at the block where another fill is at work', { offset: 50, openFrom: 0, fills: [coming(60)] }, '50-60'],
+    ['takes everything at once where spans do not grow', { offset: 0, openFrom: 0, growsOpenRanges: false }, '0-100'],
+    ['takes everything if it may not ask for parts', { offset: 0, openFrom: 0, mayAskForParts: false }, '0-Infinity'],
   ])('%s: %o', (_name, part, expected) => {
     expect(decided(part)).toBe(expected);
   });
 });
 
-describe('the span of an open-ended range, and when it is asked for', () => {
+describe('the next span of an open-ended range', () => {
   const kib = 1024;
   const mib = 1024 * kib;
   const reading = (readBytes: number, paceBytes: number) => ({
@@ -129,27 +129,27 @@ describe('the span of an open-ended range, and when it is asked for', () => {
     [20 * mib, 300 * kib, 1.25 * mib - 256 * kib, 512 * kib],
     [20 * mib, 100 * mib, 2 * mib, mib],
     [100 * mib, 100 * mib, 5 * mib, 2.5 * mib],
-  ])('after %i bytes, %i of them in a round trip, has %i, %i bytes ahead', (readBytes, paceBytes, span, ahead) => {
+  ])('after %i bytes, %i per round trip, has %i, asked %i bytes ahead', (readBytes, paceBytes, span, ahead) => {
     expect(openSpanBytes(reading(readBytes, paceBytes))).toBe(span);
     expect(openAheadBytes(reading(readBytes, paceBytes))).toBe(ahead);
   });
 
-  it('makes at most some hundred and fifty requests of a gibibyte', () => {
+  it('is long enough for fewer than 150 requests per gibibyte', () => {
     let requests = 0;
     for (let read = 0; read < 1024 * mib; requests += 1) read += openSpanBytes(reading(read, 0));
     expect(requests).toBeLessThan(150);
   });
 });
 
-describe('where no part can be asked for', () => {
+describe('where the origin cannot be asked for parts', () => {
   const whole = '0-Infinity';
   it.each<[string, Parameters<typeof need>[0], string]>([
-    ['the whole is', { offset: 95, mayAskForParts: false }, whole],
-    ['whoever is far ahead waits', { offset: 95, mayAskForParts: false, fills: [coming(0)] }, wait],
-    ['the whole is, when what comes ends before', { offset: 95, mayAskForParts: false, fills: [coming(0, 50)] }, whole],
-    ['because the length is not known, the whole is', { offset: 95, sizeBytes: undefined }, whole],
+    ['the whole is fetched', { offset: 95, mayAskForParts: false }, whole],
+    ['a reader far ahead of a fill waits', { offset: 95, mayAskForParts: false, fills: [coming(0)] }, wait],
+    ['the whole is fetched if fills end before', { offset: 95, mayAskForParts: false, fills: [coming(0, 50)] }, whole],
+    ['because the length is not known, the whole is fetched', { offset: 95, sizeBytes: undefined }, whole],
     [
-      'because the length is not known, whoever is far ahead waits',
+      'because the length is not known, a reader far ahead of a fill waits',
       { offset: 95, sizeBytes: undefined, fills: [coming(0, Number.POSITIVE_INFINITY)] },
       wait,
     ],
@@ -164,7 +164,7 @@ describe('isComing', () => {
     [40, 40, 100, 39, false],
     [40, 40, 100, 99, true],
     [40, 40, 100, 100, false],
-    // A whole block that is not kept yet.
+    // A whole block has arrived, and is not kept yet.
     [50, 40, 50, 40, true],
     [50, 40, 50, 49, true],
     [50, 50, 50, 49, false],

@@ -22,42 +22,42 @@ const policy: FillPolicy = {
 const legacy: Unwanted = { givesParts: false, sizeBytes: 500, leftBytes: 50 };
 const ranged: Unwanted = { ...legacy, givesParts: true };
 
-describe('a transfer that nobody reads', () => {
+describe('a transfer without readers', () => {
   it.each<[string, Partial<FillPolicy>, Unwanted, 'finish' | 'stop']>([
-    ['finish', {}, legacy, 'finish'],
-    ['stop', { onAbort: 'stop' }, legacy, 'stop'],
-    ['stop, though all is to be completed', { onAbort: 'stop', complete: 'always' }, ranged, 'stop'],
-    ['as much left as may be', {}, { ...legacy, leftBytes: 100 }, 'finish'],
-    ['too much left', {}, { ...legacy, leftBytes: 101 }, 'stop'],
-    ['as large as may be', {}, { ...legacy, sizeBytes: 1000 }, 'finish'],
-    ['too large', {}, { ...legacy, sizeBytes: 1001 }, 'stop'],
-    ['nothing known', {}, { givesParts: false, sizeBytes: undefined, leftBytes: undefined }, 'finish'],
-    ['nothing known but the length', {}, { ...legacy, leftBytes: undefined }, 'finish'],
+    ['is finished under onAbort finish', {}, legacy, 'finish'],
+    ['is stopped under onAbort stop', { onAbort: 'stop' }, legacy, 'stop'],
+    ['is stopped even under complete always', { onAbort: 'stop', complete: 'always' }, ranged, 'stop'],
+    ['is finished with as many bytes left as allowed', {}, { ...legacy, leftBytes: 100 }, 'finish'],
+    ['is stopped with too many bytes left', {}, { ...legacy, leftBytes: 101 }, 'stop'],
+    ['is finished if it is as large as allowed', {}, { ...legacy, sizeBytes: 1000 }, 'finish'],
+    ['is stopped if it is too large', {}, { ...legacy, sizeBytes: 1001 }, 'stop'],
+    ['is finished if all is unknown', {}, { givesParts: false, sizeBytes: undefined, leftBytes: undefined }, 'finish'],
+    ['is finished if only the length of the body is known', {}, { ...legacy, leftBytes: undefined }, 'finish'],
     [
-      'no limits',
+      'is finished without limits',
       { finishMaxLeftBytes: Infinity, finishMaxSizeBytes: Infinity },
       { ...legacy, sizeBytes: 1e15 },
       'finish',
     ],
-    ['the rest can be had later', {}, ranged, 'stop'],
-    ['the rest can be had later, but all is completed', { complete: 'always' }, ranged, 'finish'],
-    ['small enough to be completed', { complete: { smallerThanBytes: 501 } }, ranged, 'finish'],
-    ['too large to be completed', { complete: { smallerThanBytes: 500 } }, ranged, 'stop'],
-    ['completed, but too much left', { complete: 'always' }, { ...ranged, leftBytes: 101 }, 'stop'],
-    ['not completed, but the rest cannot be had', { complete: { smallerThanBytes: 1 } }, legacy, 'finish'],
+    ['is stopped if the rest can be fetched later', {}, ranged, 'stop'],
+    ['is finished under complete always', { complete: 'always' }, ranged, 'finish'],
+    ['is finished if it is small enough to be completed', { complete: { smallerThanBytes: 501 } }, ranged, 'finish'],
+    ['is stopped if it is too large to be completed', { complete: { smallerThanBytes: 500 } }, ranged, 'stop'],
+    ['is stopped under always with too many bytes left', { complete: 'always' }, { ...ranged, leftBytes: 101 }, 'stop'],
+    ['is finished if the rest cannot be fetched later', { complete: { smallerThanBytes: 1 } }, legacy, 'finish'],
   ])('%s', (_name, rules, unwanted, expected) => {
     expect(decideUnwanted({ ...policy, ...rules }, unwanted)).toBe(expected);
   });
 });
 
-describe('what is absent is fetched for its own sake', () => {
+describe('absent bytes are fetched without a reader', () => {
   it.each<[FillPolicy['complete'], number, boolean]>([
     ['always', 1e15, true],
     ['never', 1, false],
     [{ smallerThanBytes: 100 }, 99, true],
     [{ smallerThanBytes: 100 }, 100, false],
     [{ smallerThanBytes: 0 }, 0, false],
-  ])('%o, of %i bytes: %s', (complete, sizeBytes, expected) => {
+  ])('under complete %o, of %i bytes: %s', (complete, sizeBytes, expected) => {
     expect(mayComplete({ ...policy, complete }, sizeBytes)).toBe(expected);
   });
 });

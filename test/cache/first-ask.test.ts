@@ -11,7 +11,7 @@ function specsOf(range: string): readonly RangeSpec[] {
   return parsed.kind === 'set' ? parsed.specs : [];
 }
 
-describe('what is asked for first, in blocks of 100 bytes', () => {
+describe('the first range asked of the origin, with blocks of 100 bytes,', () => {
   it.each([
     ['', undefined],
     ['0-0', '0-99'],
@@ -33,7 +33,7 @@ describe('what is asked for first, in blocks of 100 bytes', () => {
     [`250-${max}`, '200-'],
     [`${max}-${max}`, `${max - (max % 100)}-`],
     [`-${max}`, undefined],
-  ])('%s: %s', (range, expected) => {
+  ])('for %s is %s', (range, expected) => {
     const ask = selectFirstAsk(specsOf(range), 100, 'whole');
     expect(ask && formatRange([ask])).toBe(expected && `bytes=${expected}`);
   });
@@ -45,15 +45,15 @@ describe('what is asked for first, in blocks of 100 bytes', () => {
     [`${max}-`, `${max - (max % 100)}-`],
     ['0-,500-', undefined],
     ['0-0', '0-99'],
-  ])('%s: %s, where spans grow', (range, expected) => {
+  ])('for %s is %s, where spans grow', (range, expected) => {
     const ask = selectFirstAsk(specsOf(range), 100, 'grow');
     expect(ask && formatRange([ask])).toBe(expected && `bytes=${expected}`);
   });
 
   it.each(['grow', 'whole'] as const)(
-    'gives, of whatever length, a part that holds what the client wants first, from a block on, where open ranges %s',
+    'holds the blocks of the first span of the client, whatever the body length, under openRanges %s',
     (openRanges) => {
-      // The rest of an open-ended range is asked for when its client reads on.
+      // The rest of an open-ended range is requested when its client reads on.
       const isLaterAsked = ({ kind }: RangeSpec) => kind === 'open' && openRanges === 'grow';
       const position = fc.nat(3000);
       const spec: fc.Arbitrary<RangeSpec> = fc.oneof(
@@ -88,7 +88,7 @@ describe('what is asked for first, in blocks of 100 bytes', () => {
   );
 });
 
-describe('whether a range is the whole, and whether it is behind the end', () => {
+describe('a range', () => {
   it.each([
     ['0-', 10, true, false],
     ['0-', 0, true, true],
@@ -104,7 +104,7 @@ describe('whether a range is the whole, and whether it is behind the end', () =>
     ['-99', 10, true, false],
     ['-0', 10, false, true],
     ['-5', 0, true, true],
-  ])('%s of %i bytes: %s, %s', (range, sizeBytes, whole, behind) => {
+  ])('%s of %i bytes is the whole: %s, is behind the end: %s', (range, sizeBytes, whole, behind) => {
     const [spec = expect.fail()] = specsOf(range);
     expect(isWholeRange(spec, sizeBytes)).toBe(whole);
     expect(isBehind(spec, sizeBytes)).toBe(behind);
@@ -112,7 +112,7 @@ describe('whether a range is the whole, and whether it is behind the end', () =>
   });
 });
 
-describe('what a first 206 is good for, in blocks of 100 bytes', () => {
+describe('a first 206, with blocks of 100 bytes,', () => {
   const part = (start: number, end: number) => `part ${start}-${end} of 1000`;
   const lie = 'lie';
   const useless = 'of no use';
@@ -150,7 +150,7 @@ describe('what a first 206 is good for, in blocks of 100 bytes', () => {
     ['items 200-299/1000', 'ETag: "a"', lie],
     ['', 'ETag: "a"', lie],
   ])(
-    '%s with %s: %s, where %s was asked for and %s bytes come',
+    'with %s and %s is: %s, where %s was asked for and %s bytes come',
     (contentRange, validator, expected, range, sizeBytes) => {
       const lines = contentRange === '' ? [validator] : [`Content-Range: ${contentRange}`, validator];
       const [asked] = specsOf(range ?? `${/\d+/.exec(contentRange)?.[0] ?? 0}-`);

@@ -5,7 +5,7 @@ import { sentAt, sentDate, storedWith } from '../support/values/fields-of.ts';
 const strongDate = 'Last-Modified: Thu, 01 Jan 2026 11:59:59 GMT';
 const weakDate = `Last-Modified: ${sentDate}`;
 
-describe('a tag of our own', () => {
+describe('an entity tag made by Rangeway', () => {
   it.each<[readonly string[], boolean, boolean]>([
     [[], true, true],
     [['ETag: "a"'], false, false],
@@ -17,12 +17,12 @@ describe('a tag of our own', () => {
     [['Last-Modified: yesterday'], false, true],
     [['ETag: W/"a"', strongDate], false, true],
     [['ETag: "a"', weakDate], false, false],
-  ])('for %o: %s under whenNone, %s under whenWeak', (lines, whenNone, whenWeak) => {
-    const given = (policy: OwnTagPolicy) => mayHaveOwnTag(storedWith(lines), policy, sentAt);
-    expect([given('whenNone'), given('whenWeak')]).toEqual([whenNone, whenWeak]);
+  ])('is made for %o: %s under whenNone, %s under whenWeak', (lines, whenNone, whenWeak) => {
+    const mayHave = (policy: OwnTagPolicy) => mayHaveOwnTag(storedWith(lines), policy, sentAt);
+    expect([mayHave('whenNone'), mayHave('whenWeak')]).toEqual([whenNone, whenWeak]);
   });
 
-  it.each([203, 204, 301, 404, 410])('is not for a %i', (status) => {
+  it.each([203, 204, 301, 404, 410])('is not made for a %i', (status) => {
     expect(mayHaveOwnTag(storedWith([], { status }), 'whenNone', sentAt)).toBe(false);
     expect(mayHaveOwnTag(storedWith([], { status }), 'whenWeak', sentAt)).toBe(false);
   });

@@ -1,4 +1,4 @@
-/** A plan is made without the fields that the origin would get, wherever nothing depends on them. */
+/** A plan does not read the fields of the origin request unless it depends on them. */
 
 import { describe, expect, it } from 'vitest';
 import { policy, request } from '../../bench/micro-sample.ts';
@@ -14,31 +14,31 @@ function entryOf(lines: readonly string[], rest: Partial<StoredEntry['metadata']
   return { metadata, isComplete: true, pinnedUntil: undefined } as StoredEntry;
 }
 
-/** The kind of plan, and whether it has looked at the fields for the origin. */
-function plan(entry: StoredEntry, fields: Fields, origin: Fields = fields): [kind: string, isAsked: boolean] {
-  let isAsked = false;
+/** Returns the kind of plan, and whether the plan read the origin fields. */
+function plan(entry: StoredEntry, fields: Fields, origin: Fields = fields): [kind: string, isRead: boolean] {
+  let isRead = false;
   const inquiry = {
     request: { ...request, fields },
     policy,
     get originFields() {
-      isAsked = true;
+      isRead = true;
       return origin;
     },
   };
   const { kind } = planAnswer([entry], inquiry, sentAt + 1000);
-  return [kind, isAsked];
+  return [kind, isRead];
 }
 
 describe('a plan', () => {
   it.each<[name: string, entry: StoredEntry, fields: Fields, want: [string, boolean]]>([
-    ['of what is fresh', entryOf(lasting), fieldsOf('Range: bytes=0-9', 'Accept: */*'), ['hit', false]],
-    ['of what is stale', entryOf(['Cache-Control: max-age=0']), fieldsOf('Accept: */*'), ['revalidate', false]],
-    ['of what has no lifetime, for the whole', entryOf([]), fieldsOf('Accept: */*'), ['revalidate', true]],
-    ['of what has no lifetime, for a range', entryOf([]), fieldsOf('Range: bytes=0-9'), ['hit', true]],
-    ['for a client that wants it new', entryOf(lasting), fieldsOf('Cache-Control: no-cache'), ['revalidate', true]],
-    ['for an old client that does', entryOf(lasting), fieldsOf('Pragma: no-cache'), ['revalidate', true]],
+    ['of a fresh entry', entryOf(lasting), fieldsOf('Range: bytes=0-9', 'Accept: */*'), ['hit', false]],
+    ['of a stale entry', entryOf(['Cache-Control: max-age=0']), fieldsOf('Accept: */*'), ['revalidate', false]],
+    ['of the whole of an entry without a lifetime', entryOf([]), fieldsOf('Accept: */*'), ['revalidate', true]],
+    ['of a range of an entry without a lifetime', entryOf([]), fieldsOf('Range: bytes=0-9'), ['hit', true]],
+    ['for a client that sends no-cache', entryOf(lasting), fieldsOf('Cache-Control: no-cache'), ['revalidate', true]],
+    ['for a client that sends Pragma: no-cache', entryOf(lasting), fieldsOf('Pragma: no-cache'), ['revalidate', true]],
     [
-      'of what varies',
+      'of an entry that varies',
       entryOf(lasting, { nominated: [['accept', 'text/css']] }),
       fieldsOf('Accept: text/css'),
       ['hit', true],
@@ -47,7 +47,7 @@ describe('a plan', () => {
     expect(plan(entry, fields)).toEqual(want);
   });
 
-  it('knows what an operator has taken out of the fields for the origin', () => {
+  it('ignores client fields that an operator has removed from the origin fields', () => {
     const kindOf = (...lines: string[]) => plan(entryOf(lasting), fieldsOf(...lines), [])[0];
     expect(kindOf('Cache-Control: no-cache')).toBe('hit');
     expect(plan(entryOf([]), fieldsOf('Range: bytes=0-9'), [])[0]).toBe('revalidate');

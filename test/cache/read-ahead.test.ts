@@ -1,4 +1,4 @@
-/** Reading ahead: which blocks are asked for before their turn, what they take of the budget, and when they fail. */
+/** Reading ahead: which blocks are asked for before their turn, what they take from the budget, and when they fail. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ function createReader({ budgetBytes = 1_000_000, inMemory = [] as readonly numbe
   return { source, budget, reader: new ReadAhead(source, sizeBytes, { blockSizeBytes: block, budget }) };
 }
 
-/** Reads the block at `offset`, which is given at once. */
+/** Reads the block at `offset`; the source gives it at once. */
 async function readGiven(reader: ReadAhead, source: HeldBlocks, offset: number, end = sizeBytes): Promise<Uint8Array> {
   const reading = reader.read(offset, end);
   await source.give(Math.floor(offset / block));
@@ -36,7 +36,7 @@ describe('the next block', () => {
     expect(source.asked).toEqual([0, 1, 2]);
   });
 
-  it('is asked for while one that was in memory is sent', () => {
+  it('is asked for while a block from memory is sent', () => {
     const { source, reader } = createReader({ inMemory: [0] });
     expect(reader.peek(0, sizeBytes)).toEqual(bytesOf(0, 100));
     expect(source.asked).toEqual([1]);
@@ -51,7 +51,7 @@ describe('the next block', () => {
     expect([source.asked, budget.takenBytes]).toEqual([[0, 4], block]);
   });
 
-  it('is waited for by the reader that comes before it, and not asked for twice', async () => {
+  it('is asked for once only, even if its reader comes before it has arrived', async () => {
     const { source, reader } = createReader();
     await readGiven(reader, source, 0);
     expect(reader.peek(100, sizeBytes)).toBeUndefined();
@@ -61,7 +61,7 @@ describe('the next block', () => {
     expect(source.asked.filter((index) => index === 1)).toEqual([1]);
   });
 
-  it('is held, once it is the current one, however often parts of it are asked for', async () => {
+  it('is held once it is the current block, and not asked for again for its parts', async () => {
     const { source, reader } = createReader();
     await readGiven(reader, source, 0, 50);
     for (const start of [50, 10, 99]) expect(reader.peek(start, start + 1)).toEqual(bytesOf(start, start + 1));
@@ -69,11 +69,11 @@ describe('the next block', () => {
   });
 });
 
-describe('what is read ahead', () => {
+describe('reading ahead', () => {
   const ends: readonly [string, number, number, number[]][] = [
     ['ends with the span, within a block', 0, 100, [0]],
     ['reaches into the block of the last byte', 0, 101, [0, 1]],
-    ['ends with the whole', 1000, Number.POSITIVE_INFINITY, [10]],
+    ['ends with the body', 1000, Number.POSITIVE_INFINITY, [10]],
     ['begins where the span begins', 930, sizeBytes, [9, 10]],
   ];
   it.each(ends)('%s: from %i to %d', async (_, start, end, asked) => {
@@ -82,7 +82,7 @@ describe('what is read ahead', () => {
     expect(source.asked).toEqual(asked);
   });
 
-  it('grows by a block each time that the reader has to wait for it, up to four', async () => {
+  it('grows by a block each time that the reader has to wait, up to four blocks', async () => {
     const { source, reader } = createReader();
     await readGiven(reader, source, 0);
     for (const [index, askedUntil] of [
@@ -113,7 +113,7 @@ describe('what is read ahead', () => {
     expect(source.asked.at(-1)).toBe(3);
   });
 
-  it('fails only when it is asked for, and is then tried again', async () => {
+  it('fails only when the reader asks for the block, which is then tried again', async () => {
     const { source, budget, reader } = createReader();
     await readGiven(reader, source, 0);
     await source.lose(1);
@@ -127,7 +127,7 @@ describe('what is read ahead', () => {
     expect(await readGiven(reader, source, 100)).toEqual(bytesOf(100, 200));
   });
 
-  it('fails for the reader that waits for it already', async () => {
+  it('fails for a reader that already waits for the block', async () => {
     const { source, reader } = createReader();
     await readGiven(reader, source, 0);
     const failure = expect(reader.read(100, sizeBytes)).rejects.toMatchObject({ code: 'bytes_gone' });
@@ -136,10 +136,10 @@ describe('what is read ahead', () => {
   });
 });
 
-describe('a source of which not all blocks are there', () => {
+describe('a source with absent blocks', () => {
   const length = 10 * block;
 
-  /** A reader of blocks that are there only if they are in the set. */
+  /** Creates a reader over a source in which only the blocks of the set are there. */
   function createSparse(there: Set<number>, { inMemory = [] as readonly number[], total = length } = {}) {
     const source = new HeldBlocks((index) => bytesOf(index * block, (index + 1) * block), inMemory);
     const budget = new ByteBudget(1_000_000);
@@ -151,8 +151,8 @@ describe('a source of which not all blocks are there', () => {
     ['is not asked for the next block when that is absent', [0, 2, 3], [], length, [0]],
     ['is asked for the next block when that is there', [0, 1], [], length, [0, 1]],
     ['of unknown length is asked for the next block when that is there', [0, 1], [], Number.POSITIVE_INFINITY, [0, 1]],
-    ['of unknown length is not asked for what has not come', [0], [], Number.POSITIVE_INFINITY, [0]],
-    ['is not asked for what is in memory', [0, 1], [1], length, [0]],
+    ['of unknown length is not asked for a block that has not come', [0], [], Number.POSITIVE_INFINITY, [0]],
+    ['is not asked for a block that is in memory', [0, 1], [1], length, [0]],
   ];
   it.each(rows)('%s', async (_, there, inMemory, total, asked) => {
     const { source, reader } = createSparse(new Set(there), { inMemory, total });
@@ -176,7 +176,7 @@ describe('a source of which not all blocks are there', () => {
     expect(source.asked).toEqual([0, 1]);
   });
 
-  it('is asked for the block behind one whose bytes come from elsewhere, and what came before that is let go of', async () => {
+  it('is asked for the block after one that comes from elsewhere, and the blocks before that are released', async () => {
     const { source, budget, reader } = createSparse(new Set([0, 1, 3, 4]));
     await readGiven(reader, source, 0);
     await source.give(1);
@@ -188,7 +188,7 @@ describe('a source of which not all blocks are there', () => {
     expect(budget.takenBytes).toBe(0);
   });
 
-  it('is held no more when the reader has gone on to a block in memory, which is not held either', async () => {
+  it('has its block released when the reader goes on to a block in memory', async () => {
     const { source, reader } = createSparse(new Set([0, 1, 2]), { inMemory: [1] });
     await readGiven(reader, source, 0, block);
     expect(reader.peek(block, 2 * block)).toEqual(bytesOf(100, 200));
@@ -197,7 +197,7 @@ describe('a source of which not all blocks are there', () => {
 });
 
 describe('the budget', () => {
-  it('leaves a reader that gets nothing of it reading block by block', async () => {
+  it('lets a reader that gets no share of it read block by block', async () => {
     const { source, budget, reader } = createReader({ budgetBytes: block - 1 });
     for (let index = 0; index < 3; index += 1) {
       expect(await readGiven(reader, source, index * block)).toEqual(bytesOf(index * block, (index + 1) * block));
@@ -227,7 +227,7 @@ describe('the budget', () => {
     expect(budget.takenBytes).toBe(30);
   });
 
-  it('counts what a closed reader has asked for until it has been read, and nothing is asked for after that', async () => {
+  it('counts the blocks that a closed reader has asked for until they are read, and no more are asked for', async () => {
     for (const end of ['give', 'lose'] as const) {
       const { source, budget, reader } = createReader();
       await readGiven(reader, source, 0);
@@ -240,7 +240,7 @@ describe('the budget', () => {
     }
   });
 
-  it('is whole again, whatever readers do and in which order blocks come', async () => {
+  it('is given back in full, whatever readers do and in whatever order blocks come', async () => {
     const ask = fc.record({ offset: fc.nat(sizeBytes - 1), length: fc.integer({ min: 1, max: 500 }) });
     const answer = fc.record({ how: fc.constantFrom('give' as const, 'lose' as const), at: fc.nat(8) });
     const steps = fc.array(fc.oneof(ask, answer), { maxLength: 40 });
@@ -262,7 +262,7 @@ describe('the budget', () => {
   });
 });
 
-/** Reads as delivery does; what comes must be right. */
+/** Reads as delivery does, and checks the bytes. */
 async function readChecked(reader: ReadAhead, offset: number, end: number): Promise<void> {
   const blockEnd = Math.min((Math.floor(offset / block) + 1) * block, end, sizeBytes);
   const bytes = reader.peek(offset, end) ?? (await reader.read(offset, end).catch(() => undefined));

@@ -1,4 +1,4 @@
-/** Readers of a generation: what each may still ask for, where the slowest is, and who is told. */
+/** Readers of a generation: which bytes each may still ask for, where the slowest is, and what they report. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -12,22 +12,22 @@ const span = (start: number, end: number): Span => ({ start, end });
 const visitor = { client: 'a', since: 0 };
 const seat = (client: string): Seat => ({ client, isOpenEnded: false });
 
-/** Readers over nothing: each read gives a byte, and what they are told is written down. */
+/** Creates readers whose every read gives one byte, and a log of their reads and reports. */
 function createReaders() {
-  const told: string[] = [];
+  const log: string[] = [];
   const readers = new Readers({
     createReader: ({ since }) => ({
       peek: () => undefined,
       read: async (offset, end) => {
-        told.push(`read ${offset}-${end} since ${since}`);
+        log.push(`read ${offset}-${end} since ${since}`);
         return new Uint8Array(1);
       },
-      close: () => told.push('closed'),
+      close: () => log.push('closed'),
     }),
-    onMoved: (offset, end, { since }) => told.push(`moved ${offset}-${end} since ${since}`),
-    onLeft: () => told.push('left'),
+    onMoved: (offset, end, { since }) => log.push(`moved ${offset}-${end} since ${since}`),
+    onLeft: () => log.push('left'),
   });
-  return { readers, told };
+  return { readers, log };
 }
 
 describe('what a reader wants', () => {
@@ -74,13 +74,13 @@ describe('what a reader wants', () => {
     ]);
   });
 
-  it('is nothing where it asks for nothing', () => {
+  it('is nothing where the reader has no spans', () => {
     const { readers } = createReaders();
     readers.add([], visitor);
     expect(readers.want(span(0, infinity))).toBe(false);
   });
 
-  it('is everything for a seat, whatever readers have passed', () => {
+  it('is everything while a request has a seat, whatever readers have passed', () => {
     const { readers } = createReaders();
     const leave = readers.sit(seat('a'));
     readers.add([span(0, 100)], visitor).peek(50, 100);
@@ -89,8 +89,8 @@ describe('what a reader wants', () => {
     expect(readers.want(span(0, 1))).toBe(false);
   });
 
-  it('is what is left of its spans in their order, whatever they are', () => {
-    // Disjoint spans in any order, as a request may have them, and how many bytes have been read of them.
+  it('is the rest of its spans in their order, whatever they are', () => {
+    // Disjoint spans in any order, as a request may have them, and how many of their bytes have been read.
     const cuts = fc.uniqueArray(fc.nat(60), { minLength: 2, maxLength: 12 }).map((all) => all.sort((a, b) => a - b));
     const disjoint = cuts.chain((all) => {
       const pairs = all.flatMap((start, index) => (index % 2 === 0 ? [span(start, all[index + 1] ?? start + 1)] : []));
@@ -114,8 +114,8 @@ describe('what a reader wants', () => {
   });
 });
 
-describe('those who want bytes', () => {
-  it('are the clients of readers that may ask for some of them, each as often as it has such a reader', () => {
+describe('the wanters of a span', () => {
+  it('are the clients whose readers may still ask for some of it, once for each reader', () => {
     const { readers } = createReaders();
     const add = (client: string, wanted: Span) => readers.add([wanted], { client, since: 0 });
     const [first] = [add('a', span(0, 100)), add('b', span(50, 200)), add('b', span(0, 60))];
@@ -130,7 +130,7 @@ describe('those who want bytes', () => {
 });
 
 describe('the lowest reader', () => {
-  it('is the one that has read least, of those that are not before the offset', () => {
+  it('is the one at the lowest offset that is not before the given one', () => {
     const { readers } = createReaders();
     const [slow, fast] = [readers.add([span(0, 1000)], visitor), readers.add([span(0, 1000)], visitor)];
     slow.peek(200, 1000);
@@ -145,19 +145,19 @@ describe('the lowest reader', () => {
 });
 
 describe('a reader', () => {
-  const told: readonly [string, (reader: ByteReader) => unknown, string[]][] = [
-    ['tells once where it has come to', (reader) => [reader.peek(3, 9), reader.peek(3, 9)], ['moved 3-9 since 7']],
+  const rows: readonly [string, (reader: ByteReader) => unknown, string[]][] = [
+    ['reports a position once', (reader) => [reader.peek(3, 9), reader.peek(3, 9)], ['moved 3-9 since 7']],
     [
-      'tells where it has come to before it reads',
+      'reports its new position before it reads bytes',
       (reader) => reader.read(3, 9),
       ['moved 3-9 since 7', 'read 3-9 since 7'],
     ],
-    ['tells that it has left when it holds nothing any more', (reader) => reader.close(), ['closed', 'left']],
-    ['tells that once', (reader) => [reader.close(), reader.close()], ['closed', 'left', 'closed']],
+    ['reports that it has left after its source is closed', (reader) => reader.close(), ['closed', 'left']],
+    ['reports only once that it has left', (reader) => [reader.close(), reader.close()], ['closed', 'left', 'closed']],
   ];
-  it.each(told)('%s', async (_, act, expected) => {
-    const { readers, told } = createReaders();
+  it.each(rows)('%s', async (_, act, expected) => {
+    const { readers, log } = createReaders();
     await act(readers.add([span(0, 9)], { ...visitor, since: 7 }));
-    expect(told).toEqual(expected);
+    expect(log).toEqual(expected);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Revocation } from '../../src/cache/collapse/flight.ts';
 
-describe('what is invalidated while something is on its way', () => {
-  it('concerns it when it is its key, before and after it has come', () => {
+describe('an invalidation during a flight', () => {
+  it('concerns a response with the key, before and after it has arrived', () => {
     const early = new Revocation();
     early.revoke();
     expect(early.concerns()).toBe(true);
@@ -16,7 +16,7 @@ describe('what is invalidated while something is on its way', () => {
     expect(late.concerns()).toBe(true);
   });
 
-  it('concerns it when it turns out to have the tag', () => {
+  it('concerns a response that turns out to have the tag', () => {
     const revocation = new Revocation();
     revocation.revokeTagged('g');
     expect([revocation.concerns(), revocation.concerns(['h']), revocation.concerns(['h', 'g'])]).toEqual([
@@ -28,7 +28,7 @@ describe('what is invalidated while something is on its way', () => {
     expect(revocation.concerns()).toBe(true);
   });
 
-  it('concerns it when it has the tag at that time, not when it gets it later', () => {
+  it('concerns a response that has the tag at that time, not one that gets it later', () => {
     const revocation = new Revocation();
     revocation.settle(['g']);
     revocation.revokeTagged('h', ['g']);
@@ -37,7 +37,7 @@ describe('what is invalidated while something is on its way', () => {
     expect(revocation.concerns()).toBe(true);
   });
 
-  it('keeps no tags in mind once it has come', () => {
+  it('keeps no tags once the response has arrived', () => {
     const revocation = new Revocation();
     for (const tag of ['g', 'h', 'g']) revocation.revokeTagged(tag);
     expect(revocation.tagCount).toBe(2);
@@ -46,7 +46,7 @@ describe('what is invalidated while something is on its way', () => {
     expect(revocation.tagCount).toBe(0);
   });
 
-  it('is over for those only who came after the tag was invalidated', () => {
+  it('came before a request only if the request joined after the tag was invalidated', () => {
     const revocation = new Revocation();
     revocation.revokeTagged('g');
     revocation.revokeTagged('h');

@@ -1,4 +1,4 @@
-/** Stored entries as they are read from the disk: what a range costs, and what is left of a reader that leaves early. */
+/** Stored entries read from the disk: the cost of a range, and what a reader that leaves early leaves behind. */
 
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/bytes/span.ts';
@@ -39,7 +39,7 @@ async function readSpan(representation: Representation, span: Span): Promise<Buf
   return Buffer.concat(chunks);
 }
 
-/** What is damaged stays so. */
+/** Damaged bytes are not replaced. */
 const mend = () => Promise.reject(new ProxyError('bytes_gone'));
 
 describe('a range within one block', () => {
@@ -53,7 +53,7 @@ describe('a range within one block', () => {
   ];
   it.each(places)('%s costs two opened files, two reads, and little more than its block', async (_, count, index) => {
     const { store, disk, budget } = await openOnDisk();
-    // The last block gives the files the length that whole ones have.
+    // The last block makes the files as long as those of a complete entry.
     const entry = await storePart(store, { key: 'k', sizeBytes: count * block, seed: 1 }, new Set([index, count - 1]));
     const start = index * block + 10;
     const span = { start, end: start + rangeBytes };
@@ -63,7 +63,7 @@ describe('a range within one block', () => {
     expect(disk.bytesRead).toBeLessThanOrEqual(block + 4096);
   });
 
-  it('of a large entry that is open costs one read more', async () => {
+  it('of a large entry that is already open costs one more read', async () => {
     const { store, disk, budget } = await openOnDisk();
     const entry = await storePart(store, { key: 'k', sizeBytes: 40_000 * block, seed: 1 }, [30_000, 30_001, 39_999]);
     const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
@@ -74,10 +74,10 @@ describe('a range within one block', () => {
   });
 });
 
-describe('a body that the system has in memory', () => {
+describe('a body in the page cache', () => {
   const sizeBytes = 8 * block + 5;
 
-  it('is read into one buffer again and again, without the thread pool, where that is given back', async () => {
+  it('is read into one buffer, without the thread pool, where the reader gives the buffer back', async () => {
     const reads = new SteeredReads();
     const disk = new FailingFileSystem();
     const { store } = await openTestStore({
@@ -108,7 +108,7 @@ describe('a body that the system has in memory', () => {
     expect(reader.peek(0, 10)).toBeUndefined();
   });
 
-  it('is read on by the thread pool where the disk is slow, and in the same tick again when it is not', async () => {
+  it('is read by the thread pool while the disk is slow, and in the same tick again once it is not', async () => {
     const reads = new SteeredReads();
     const { store } = await openTestStore({ blockSizeBytes: block, quickReads: reads.options });
     const entry = await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
@@ -129,7 +129,7 @@ describe('reading ahead', () => {
   const sizeBytes = 8 * block + 5;
   const sample = { key: 'k', sizeBytes, seed: 1 };
 
-  it('reads every block once, however many read at once, and nothing past the span', async () => {
+  it('reads every block once for many simultaneous readers, and nothing past the span', async () => {
     const { store: below, disk, budget, clock } = await openOnDisk();
     await storeSample(below, sample);
     const memory = createMemoryTier({ maxSizeBytes: 64 * block });
@@ -145,7 +145,7 @@ describe('reading ahead', () => {
     expect(budget.takenBytes).toBe(0);
   });
 
-  it('that a reader does not wait for ends well: nothing is lost, and nothing is held', async () => {
+  it('loses nothing and holds nothing when its reader closes before it ends', async () => {
     const { store, disk, budget, events } = await openOnDisk();
     const entry = await storeSample(store, sample);
     const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
@@ -164,7 +164,7 @@ describe('reading ahead', () => {
     expect(await findFirst(store, 'k')).toMatchObject({ isComplete: true });
   });
 
-  it('comes upon damage in silence, and a reader that stops before it gets all that it wants', async () => {
+  it('does not report damage to a reader that stops before the damaged block', async () => {
     const { store, disk, budget } = await openOnDisk();
     const entry = await storeSample(store, sample);
     const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);

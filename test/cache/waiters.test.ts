@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createWaiters } from '../../src/cache/fill/readers.ts';
 
 describe('waiters', () => {
-  it('does not wait for what holds already', async () => {
+  it('does not wait for a condition that holds already', async () => {
     await createWaiters().wait(() => true);
   });
 

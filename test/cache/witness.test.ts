@@ -43,8 +43,8 @@ describe('a witness of "cde" at offset 2', () => {
   });
 });
 
-describe('what is noted one after the other', () => {
-  it('counts, all of it', () => {
+describe('the notes of a witness', () => {
+  it('all count', () => {
     const later = witnessOf([6, bytes('gh')], [2, bytes('cd')], [2, bytes('c')], [7, bytes('h')]);
     expect(later.contradicts(0, bytes('abcdefgh'))).toBe(false);
     expect(later.contradicts(0, bytes('abcXefgh'))).toBe(true);
@@ -53,14 +53,14 @@ describe('what is noted one after the other', () => {
     expect(later.isAhead(8)).toBe(false);
   });
 
-  it('counts by its place where it is nothing', () => {
+  it('count by their offset where they are empty', () => {
     const witness = witnessOf([4, bytes('')]);
     expect(witness.contradicts(0, bytes('abcdefgh'))).toBe(false);
     expect(witness.isAhead(3)).toBe(true);
     expect(witness.isAhead(4)).toBe(false);
   });
 
-  it('agrees with the dumbest comparison', () => {
+  it('agree with a comparison byte by byte', () => {
     const whole = fc.uint8Array({ minLength: 18, maxLength: 18, max: 1 });
     const seen = fc.record({ start: fc.nat(12), sizeBytes: fc.nat(6) });
     const claim = fc.record({ offset: fc.nat(12), bytes: fc.uint8Array({ maxLength: 12, max: 1 }) });

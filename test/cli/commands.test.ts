@@ -20,7 +20,7 @@ const bad = file('bad.json', '{ "lisen": 1, "routes": [{ "orgin": "x" }] }');
 const broken = file('broken.json', '{\n  "routes": [\n}');
 const storeOnly = file('store-only.json', '{ "store": { "maxSizeBytes": "1GB", "memoryBytes": "2" } }');
 
-/** Runs a command that does not serve; tells what it wrote and its exit code. */
+/** Runs a command that does not serve, and returns its output and exit code. */
 async function outcomeOf(...argv: string[]) {
   const io = createFakeCliIo();
   const code = await run(argv, io);
@@ -115,7 +115,7 @@ describe('help and version', () => {
     const { code, stdout, stderr } = await outcomeOf(command, '--help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain(`Usage: rangeway ${command} ${usage}\n`);
-    // What is indented less is a flag of this command, and no word of its help.
+    // Flags of this command have an indent of two. Flags within its help text have a larger one.
     expect([...stdout.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, flag]) => flag)).toEqual([...flags, '--help']);
   });
 
@@ -133,7 +133,7 @@ describe('schema', () => {
   });
 });
 
-describe('misuse is exit 2 and says what to do', () => {
+describe('misuse exits with 2 and a hint', () => {
   const origin = 'http://127.0.0.1:3000';
 
   it.each<[want: string, ...argv: string[]]>([
@@ -201,7 +201,7 @@ describe('misuse is exit 2 and says what to do', () => {
 });
 
 describe('check', () => {
-  it('is content with a good file', async () => {
+  it('accepts a valid file', async () => {
     expect(await outcomeOf('check', good)).toEqual({
       code: 0,
       stdout: `${good}: ok, ${describeSending('auto')}\n`,
@@ -209,7 +209,7 @@ describe('check', () => {
     });
   });
 
-  it('tells every problem of every file, one a line', async () => {
+  it('reports every problem of every file, one per line', async () => {
     const { code, stdout, stderr } = await outcomeOf('check', bad, good, broken);
     expect({ code, stdout }).toEqual({ code: 2, stdout: `${good}: ok, ${describeSending('auto')}\n` });
     expect(stderr.trimEnd().split('\n')).toEqual([

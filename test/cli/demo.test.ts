@@ -10,7 +10,7 @@ import { startDemo, startRangeway } from '../support/processes/rangeway-process.
 
 const video = fileURLToPath(new URL('../../assets/demo/range-test.mp4', import.meta.url));
 
-/** Runs a test with a directory that the demo takes for the system's temporary one. */
+/** Runs a test with a directory for the TMPDIR of the demo. */
 async function withTemporary(test: (dir: string) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-demo-test-'));
   try {
@@ -53,18 +53,18 @@ describe('rangeway demo', () => {
       await using demo = await startDemo(undefined, { TMPDIR: dir });
       const response = await fetch(`${demo.url}/download.bin`);
       await response.body?.getReader().read();
-      const news = await fetch(`${demo.url}/demo-events`);
+      const events = await fetch(`${demo.url}/demo-events`);
       expect(await readdir(dir)).toHaveLength(1);
 
       expect(await demo.stop(signal), demo.output()).toBe(0);
       expect(await readdir(dir)).toEqual([]);
       await expect(fetch(demo.url)).rejects.toThrow();
       await expect(fetch(demo.origin)).rejects.toThrow();
-      await news.body?.cancel().catch(() => undefined);
+      await events.body?.cancel().catch(() => undefined);
     }),
   );
 
-  it('says what to try, then tells each request', async () => {
+  it('prints commands to try, then each request', async () => {
     await using demo = await startDemo();
     const invitation = demo.output();
     expect(invitation).toContain(`curl -s -o /dev/null -D - -r -100 ${demo.origin}/range-test.mp4`);
@@ -74,9 +74,9 @@ describe('rangeway demo', () => {
     await demo.waitFor(/GET \/poster\.svg 206 bytes=0-3 → 4 B/);
   });
 
-  it('takes the next port where 8080 is taken and no other was asked for', async () => {
+  it('uses the next port where 8080 is taken and --listen is not given', async () => {
     const taken = createServer().listen(8080, '127.0.0.1');
-    // If this machine uses the port already, all the better.
+    // The port may be in use already, which serves as well.
     await Promise.race([once(taken, 'listening'), once(taken, 'close')]).catch(() => undefined);
     await using demo = await startDemo([]);
     expect(demo.url).toMatch(/^http:\/\/127\.0\.0\.1:80[89]\d$/);
@@ -85,7 +85,7 @@ describe('rangeway demo', () => {
     taken.close();
   });
 
-  it('a port that is taken, and was asked for: one line and exit 1', async () => {
+  it('--listen with a port that is taken: one line and exit 1', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     const address = taken.address();

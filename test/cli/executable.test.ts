@@ -9,12 +9,12 @@ const executable = fileURLToPath(new URL('../../bin/rangeway.js', import.meta.ur
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-executable-test-'));
 afterAll(() => rmSync(dir, { recursive: true }));
 
-/** Runs the executable after some code, and tells how it ended. */
+/** Runs the executable after some preloaded code, and returns its exit code and output. */
 function runAfter(preloaded: string, ...argv: string[]) {
   return runIn(process.env, preloaded, ...argv);
 }
 
-/** The same, in this environment. */
+/** Does the same as runAfter in the environment `env`. */
 function runIn(env: NodeJS.ProcessEnv, preloaded: string, ...argv: string[]) {
   const preload = join(dir, 'preload.cjs');
   writeFileSync(preload, preloaded);
@@ -41,11 +41,11 @@ describe('bin/rangeway.js', () => {
     });
   });
 
-  it.each(['24.0.0', '100.1.0'])('takes Node %s', (version) => {
+  it.each(['24.0.0', '100.1.0'])('accepts Node %s', (version) => {
     expect(runAfter(pretendVersion(version), '--version')).toMatchObject({ status: 0, stderr: '' });
   });
 
-  it('silences the warning of node:sqlite, and no other', () => {
+  it('silences the experimental warning of node:sqlite, and no other', () => {
     const warnWhenSilenced = `
       let { emitWarning } = process;
       Object.defineProperty(process, 'emitWarning', { get: () => emitWarning, set: (silenced) => {
@@ -63,21 +63,21 @@ describe('bin/rangeway.js', () => {
     expect(stderr).toContain('[DEP9999] DeprecationWarning: It is old');
   });
 
-  it('keeps what Node makes of the source beside the dependencies, or where it is told to', () => {
-    const tellPlaces = `
+  it('keeps Node’s compile cache beside the dependencies, or in NODE_COMPILE_CACHE', () => {
+    const printPlaces = `
       const { getCompileCacheDir } = require('node:module');
       process.on('exit', () => console.log(getCompileCacheDir() + '|' + process.env.NODE_COMPILE_CACHE));
     `;
     const placesIn = (NODE_COMPILE_CACHE: string | undefined) => {
-      const { stdout } = runIn({ ...process.env, NODE_COMPILE_CACHE }, tellPlaces, '--version');
+      const { stdout } = runIn({ ...process.env, NODE_COMPILE_CACHE }, printPlaces, '--version');
       const [used, ofWorkers] = stdout.split('\n').at(-2)?.split('|') ?? [];
       return [dirname(used ?? ''), ofWorkers];
     };
 
     const own = join(dirname(executable), '../node_modules/.cache/node-compile-cache');
     expect(placesIn(undefined)).toEqual([own, own]);
-    const told = join(dir, 'compile-cache');
-    expect(placesIn(told)).toEqual([told, told]);
+    const configured = join(dir, 'compile-cache');
+    expect(placesIn(configured)).toEqual([configured, configured]);
   });
 
   it('passes on the exit code', () => {

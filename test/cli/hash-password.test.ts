@@ -1,4 +1,4 @@
-/** `rangeway hash-password`: the line that it prints, and how it is given a password. */
+/** `rangeway hash-password`: the line that it prints, and how it reads a password. */
 
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ async function hashed(name: string | undefined, input: PasswordInput) {
 
 const piped = (text: string | Buffer) => Readable.from([Buffer.from(text)]) as PasswordInput;
 
-/** A terminal on which these keys are pressed, each line once it is asked for. */
+/** A fake terminal. It types each line after a prompt, and Ctrl-D when there are no more. */
 function terminal(...lines: readonly string[]) {
   const modes: boolean[] = [];
   const stream = Object.assign(new PassThrough(), {
@@ -26,7 +26,7 @@ function terminal(...lines: readonly string[]) {
   });
   const waiting = [...lines];
   const io = createFakeCliIo();
-  const asked: typeof io = {
+  const prompting: typeof io = {
     ...io,
     stderr: {
       write(text) {
@@ -35,7 +35,7 @@ function terminal(...lines: readonly string[]) {
       },
     },
   };
-  return { stream, io: asked, modes };
+  return { stream, io: prompting, modes };
 }
 
 async function typed(...lines: readonly string[]) {
@@ -57,7 +57,7 @@ describe('hash-password', () => {
     ['ada', ' a:b ', ' a:b '],
     ['b\u00e9a', '\u00e9', 'e\u0301'],
     [undefined, 'love', 'love'],
-  ])('makes the line of %j and %j', async (name, text, password) => {
+  ])('hashes for the name %j and the input %j', async (name, text, password) => {
     const { code, stdout, stderr } = await hashed(name, piped(text));
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const start = `${name === undefined ? '' : `${name}:`}$scrypt$ln=15,r=8,p=3$BwcHBwcHBwcHBwcHBwcHBw$`;
@@ -74,12 +74,12 @@ describe('hash-password', () => {
     ['more than 1024 characters', 'x'.repeat(1025), 'the password is too long'],
     ['a file', Buffer.alloc(100_000, 'x'), 'the password is too long'],
     ['Latin-1', Buffer.from('hidden\xe9', 'latin1'), 'the password is not UTF-8'],
-  ])('takes no %s for a password', async (_what, input, want) => {
+  ])('refuses %s as a password', async (_what, input, want) => {
     expect(await hashed('ada', piped(input))).toEqual({ code: 1, stdout: '', stderr: `rangeway: ${want}\n` });
   });
 
   it.each(['a:b', '', ' ada', 'ada ', '#ada', '\tada', 'a\nb', 'a\u0000b', 'a'.repeat(256)])(
-    'takes no %j for a name, and asks for no password',
+    'refuses %j as a name, and reads no password',
     async (name) => {
       const { code, stdout, stderr } = await hashed(name, piped('hidden'));
       expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
@@ -87,7 +87,7 @@ describe('hash-password', () => {
     },
   );
 
-  it('asks twice on a terminal, and shows nothing of what is typed', async () => {
+  it('asks twice on a terminal, and echoes nothing', async () => {
     const { code, stdout, stderr, modes } = await typed('hidden\r', 'hidden\r');
     expect({ code, stderr }).toEqual({ code: 0, stderr: 'Password: \nAgain: \n' });
     expect(await isHashOf(stdout, 'hidden')).toBe(true);
@@ -101,13 +101,13 @@ describe('hash-password', () => {
   });
 
   it.each<[what: string, lines: readonly string[], want: string]>([
-    ['others', ['hidden\r', 'hiden\r'], 'the two passwords are not the same'],
-    ['nothing', ['\r', '\r'], 'the password is empty'],
+    ['two different inputs', ['hidden\r', 'hiden\r'], 'the two passwords are not the same'],
+    ['empty lines', ['\r', '\r'], 'the password is empty'],
     ['Ctrl-C', ['hidd\u0003'], 'no password was given'],
     ['Ctrl-D', ['\u0004'], 'no password was given'],
     ['Ctrl-C the second time', ['hidden\r', '\u0003'], 'no password was given'],
     ['Ctrl-D the second time', ['hidden\r', '\u0004'], 'no password was given'],
-  ])('makes none of %s', async (_what, lines, want) => {
+  ])('makes no hash after %s', async (_what, lines, want) => {
     const { code, stdout, stderr, modes } = await typed(...lines);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr.endsWith(`rangeway: ${want}\n`)).toBe(true);
@@ -115,7 +115,7 @@ describe('hash-password', () => {
     expect(modes.at(-1)).toBe(false);
   });
 
-  it('has a help of its own', async () => {
+  it('has its own --help', async () => {
     const io = createFakeCliIo();
     expect(await run(['hash-password', '--help'], io)).toBe(0);
     expect(io.written.stdout).toMatch(/^Usage: rangeway hash-password \[options\] \[name\]\n/);

@@ -3,10 +3,10 @@ import { readHangup } from '../../src/cli/io.ts';
 
 describe('readHangup', () => {
   it.each<[what: string, hadTerminal: boolean, hasTerminal: boolean, want: 'reload' | 'stop']>([
-    ['a service', false, false, 'reload'],
-    ['in a terminal, from another one', true, true, 'reload'],
-    ['the terminal is gone', true, false, 'stop'],
-    ['a terminal that was not there before', false, true, 'reload'],
+    ['a service without a terminal', false, false, 'reload'],
+    ['in a terminal, SIGHUP from elsewhere', true, true, 'reload'],
+    ['the terminal was closed', true, false, 'stop'],
+    ['a terminal that was not standard output before', false, true, 'reload'],
   ])('%s', (_what, hadTerminal, hasTerminal, want) => {
     expect(readHangup(hadTerminal, hasTerminal)).toBe(want);
   });

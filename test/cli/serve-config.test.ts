@@ -9,21 +9,21 @@ function configWith(store: object, listen = '127.0.0.1:8080'): Config {
   return checked.config;
 }
 
-const world = { env: {}, home: '/home/ann' };
+const surroundings = { env: {}, home: '/home/ann' };
 const dirOf = ({ store }: Config) => (store.type === 'disk' ? store.dir : 'in memory');
 
 describe('the directory of the store after a reload', () => {
   it.each<[what: string, written: object, next: object, listen: string, want: string | undefined]>([
-    ['is that by default', {}, {}, '127.0.0.1:8080', '/home/ann/.cache/rangeway/127.0.0.1-8080'],
-    ['stays where it listens elsewhere', {}, {}, '127.0.0.1:9090', '/home/ann/.cache/rangeway/127.0.0.1-8080'],
-    ['is the one that is named now', {}, { dir: '/b' }, '127.0.0.1:8080', '/b'],
-    ['is none where one was named before', { dir: '/a' }, {}, '127.0.0.1:8080', undefined],
-    ['is that which is named', { dir: '/a' }, { dir: '/a' }, '127.0.0.1:9090', '/a'],
-    ['is none in memory', {}, { type: 'memory' }, '127.0.0.1:8080', 'in memory'],
-    ['is none after memory', { type: 'memory' }, {}, '127.0.0.1:8080', undefined],
+    ['is the default one', {}, {}, '127.0.0.1:8080', '/home/ann/.cache/rangeway/127.0.0.1-8080'],
+    ['stays when the server listens elsewhere', {}, {}, '127.0.0.1:9090', '/home/ann/.cache/rangeway/127.0.0.1-8080'],
+    ['is the one that the new configuration names', {}, { dir: '/b' }, '127.0.0.1:8080', '/b'],
+    ['is undefined where only the old configuration named one', { dir: '/a' }, {}, '127.0.0.1:8080', undefined],
+    ['is the one that both configurations name', { dir: '/a' }, { dir: '/a' }, '127.0.0.1:9090', '/a'],
+    ['does not exist for a memory store', {}, { type: 'memory' }, '127.0.0.1:8080', 'in memory'],
+    ['is undefined after a memory store', { type: 'memory' }, {}, '127.0.0.1:8080', undefined],
   ])('%s', (_what, written, next, listen, want) => {
     const before = configWith(written);
-    const running = withStoreDirectory(before, world);
+    const running = withStoreDirectory(before, surroundings);
     expect(dirOf(withSameStoreDirectory(configWith(next, listen), before, running))).toBe(want);
   });
 });

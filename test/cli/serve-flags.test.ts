@@ -56,57 +56,57 @@ describe('overlayFlags', () => {
       },
     ],
     [
-      'flags go before what the file says, and leave the rest',
+      'flags override options of the file, and leave the rest',
       diskFile,
       undefined,
       { listen: '80', maxSize: '3GB' },
       { ...diskFile, listen: '80', store: { ...diskFile.store, maxSizeBytes: '3GB' } },
     ],
     [
-      '--store memory puts away what the file says of a disk',
+      '--store memory removes the disk options of the file',
       diskFile,
       undefined,
       { store: 'memory' },
       { ...diskFile, store: { type: 'memory', maxSizeBytes: '1GB' } },
     ],
-    ['--dir is relative to where the command is given', {}, undefined, { dir: 'x' }, { store: { dir: resolve('x') } }],
+    ['--dir is relative to the working directory', {}, undefined, { dir: 'x' }, { store: { dir: resolve('x') } }],
     ['--workers auto', {}, undefined, { workers: 'auto' }, { workers: 'auto' }],
-    ['what is no number of workers is for the check', {}, undefined, { workers: '-1' }, { workers: '-1' }],
+    ['an invalid number of workers is left to the check', {}, undefined, { workers: '-1' }, { workers: '-1' }],
     ['--admin off', { admin: { listen: '1' }, routes }, undefined, { admin: 'off' }, { admin: 'off', routes }],
     [
-      '--admin against off',
+      '--admin overrides off',
       { admin: 'off', routes },
       undefined,
       { admin: '9180' },
       { admin: { listen: '9180' }, routes },
     ],
     [
-      '--admin goes before what the file says, and leaves the token',
+      '--admin overrides the listener of the file, and leaves its token',
       { admin: { listen: 'unix:/a', token: 'file:b' }, routes },
       undefined,
       { admin: '9180' },
       { admin: { listen: '9180', token: 'file:b' }, routes },
     ],
     [
-      'paths behind unix: and file: are relative to where the command is given',
+      'paths behind unix: and file: are relative to the working directory',
       {},
       undefined,
       { admin: 'unix:a.sock', adminToken: 'file:token' },
       { admin: { listen: `unix:${resolve('a.sock')}`, token: `file:${resolve('token')}` } },
     ],
     [
-      'no path behind unix: and file: is for the check',
+      'an empty path behind unix: or file: is left to the check',
       {},
       undefined,
       { admin: 'unix:', adminToken: 'file:' },
       { admin: { listen: 'unix:', token: 'file:' } },
     ],
     ['a file without routes, and an origin', { listen: '9000' }, origin, {}, { listen: '9000', routes }],
-    ['what is wrong in the file stays', { store: 3, routes }, undefined, { dir: '/b' }, { store: 3, routes }],
-    ['a file that holds no object stays', [1], origin, { listen: '80' }, [1]],
-  ])('%s', (_what, file, given, flags, want) => {
-    expect(overlayFlags(file, given, flags)).toMatchObject({ kind: 'ok', value: want });
-    const overlay = overlayFlags(file, given, flags);
+    ['invalid options of the file stay', { store: 3, routes }, undefined, { dir: '/b' }, { store: 3, routes }],
+    ['a file without an object stays', [1], origin, { listen: '80' }, [1]],
+  ])('%s', (_what, file, originFlag, flags, want) => {
+    expect(overlayFlags(file, originFlag, flags)).toMatchObject({ kind: 'ok', value: want });
+    const overlay = overlayFlags(file, originFlag, flags);
     expect(overlay.kind === 'ok' ? overlay.value : overlay.reason).toEqual(want);
   });
 
@@ -115,17 +115,17 @@ describe('overlayFlags', () => {
     [/^--default-ttl goes with <origin>; in a\.json/, undefined, { config: 'a.json', defaultTtl: 0 }],
     [/^--insecure-tls goes with <origin>; in a\.json/, undefined, { config: 'a.json', insecureTls: true }],
     [/^--origin-host goes with <origin>; in a\.json/, undefined, { config: 'a.json', originHost: 'keep' }],
-  ])('%s', (want, given, flags) => {
-    expect(overlayFlags(diskFile, given, flags)).toEqual({ kind: 'refused', reason: expect.stringMatching(want) });
+  ])('%s', (want, originFlag, flags) => {
+    expect(overlayFlags(diskFile, originFlag, flags)).toEqual({ kind: 'refused', reason: expect.stringMatching(want) });
   });
 });
 
-describe('the token that --admin needs', () => {
+describe('a problem with the admin token', () => {
   it.each<[what: string, file: unknown, flags: ServeFlags, want: string | undefined]>([
-    ['is a flag that is missing', {}, { admin: '0.0.0.0:9180' }, '--admin-token'],
-    ['is a flag that is wrong', {}, { admin: '9180', adminToken: 'x' }, '--admin-token'],
-    ['is an option of the file where it is there', { admin: { token: 'x' } }, { admin: '9180' }, undefined],
-    ['is an option where the file has the listener', { admin: { listen: '0.0.0.0:9180' } }, {}, undefined],
+    ['names --admin-token where --admin needs it', {}, { admin: '0.0.0.0:9180' }, '--admin-token'],
+    ['names --admin-token where its value is invalid', {}, { admin: '9180', adminToken: 'x' }, '--admin-token'],
+    ['names the option where the file has the token', { admin: { token: 'x' } }, { admin: '9180' }, undefined],
+    ['names the option where the file has the listener', { admin: { listen: '0.0.0.0:9180' } }, {}, undefined],
   ])('%s', (_what, file, flags, want) => {
     const overlay = overlayFlags(file, undefined, flags);
     expect(overlay.kind === 'ok' && overlay.setBy.get('admin.token')).toBe(want);

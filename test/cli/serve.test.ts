@@ -17,7 +17,7 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close().closeAllConnections();
 });
 
-/** An origin that answers every request by this function; tells its URL. */
+/** Opens an origin that answers every request with `answer`, and returns its URL. */
 async function openOrigin(answer: (response: ServerResponse, host: string) => void): Promise<string> {
   const server = createServer((request, response) => answer(response, request.headers.host ?? ''));
   servers.push(server.listen(0, '127.0.0.1'));
@@ -33,7 +33,7 @@ const listening = /http:\/\/127\.0\.0\.1:\d+/;
 const sending = describeSending('auto');
 const anyPort = ['--listen', '127.0.0.1:0', '--log-format', 'json'];
 
-/** An address of this machine at which nobody listens. */
+/** Returns a loopback address with a port that is free. */
 async function freeAddress(): Promise<string> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -44,7 +44,7 @@ async function freeAddress(): Promise<string> {
   return `127.0.0.1:${address.port}`;
 }
 
-/** The lines of a log for programs. */
+/** Parses the lines of a log in JSON. */
 function linesIn(output: string): Record<string, unknown>[] {
   return output
     .trimEnd()
@@ -53,7 +53,7 @@ function linesIn(output: string): Record<string, unknown>[] {
 }
 
 describe('rangeway <origin>', () => {
-  it('tells its address once it is ready, serves, logs each request, and ends with 0', async () => {
+  it('logs its address when it is ready, serves, logs each request, and exits with 0', async () => {
     const origin = await openPlainOrigin();
     await using started = startRangeway([origin, ...anyPort, '--store', 'memory']);
     const [url] = await started.waitFor(listening);
@@ -79,14 +79,14 @@ describe('rangeway <origin>', () => {
     ['origin', (origin) => new URL(origin).host],
     ['keep', (_origin, url) => new URL(url).host],
     ['media.example', () => 'media.example'],
-  ])('--origin-host %s is what the origin sees', async (originHost, want) => {
+  ])('--origin-host %s sets the Host that the origin gets', async (originHost, want) => {
     const origin = await openPlainOrigin();
     await using started = startRangeway([origin, ...anyPort, '--store', 'memory', '--origin-host', originHost]);
     const [url] = await started.waitFor(listening);
     expect(await (await fetch(url)).text()).toBe(`for ${want(origin, url)}`);
   });
 
-  it('keeps a disk store where XDG_CACHE_HOME says, one for each address', async () => {
+  it('keeps a disk store in XDG_CACHE_HOME, one for each address', async () => {
     const caches = join(dir, 'caches');
     const address = await freeAddress();
     const args = ['http://127.0.0.1:3000', '--listen', address, '--log-format', 'json'];
@@ -127,11 +127,11 @@ describe('rangeway <origin>', () => {
     [['--store', 'memory'], 'memory'],
     [['--dir', join(dir, 'home', 'a-store')], `${join('~', 'a-store')}, ${sending}`],
     [['--dir', join(dir, 'a-store')], `${join(dir, 'a-store')}, ${sending}`],
-  ])('says where it is, what is behind it and where it stores: %j', async (store, want) => {
+  ])('logs its address, its origin and its store: %j', async (store, want) => {
     await using started = startRangeway(['http://127.0.0.1:3000/', ...anyPort, ...store], { HOME: join(dir, 'home') });
     const [url] = await started.waitFor(listening);
-    const told = `ready on ${url}, in front of http://127.0.0.1:3000, storing in ${want}, administered on unix:/`;
-    expect(linesIn(started.output())[0]).toMatchObject({ msg: expect.stringContaining(told) });
+    const message = `ready on ${url}, in front of http://127.0.0.1:3000, storing in ${want}, administered on unix:/`;
+    expect(linesIn(started.output())[0]).toMatchObject({ msg: expect.stringContaining(message) });
   });
 });
 
@@ -155,7 +155,7 @@ describe('rangeway --config', () => {
   });
 });
 
-describe('a server that cannot start says why in one line, and ends with 1', () => {
+describe('a server that cannot start gives the reason in one line, and exits with 1', () => {
   const origin = 'http://127.0.0.1:3000';
 
   it('port in use', async () => {
@@ -175,7 +175,7 @@ describe('a server that cannot start says why in one line, and ends with 1', () 
     );
   });
 
-  it('a directory that is none', async () => {
+  it('a store directory that is a file', async () => {
     const file = join(dir, 'a-file');
     writeFileSync(file, '');
     await using started = startRangeway([origin, ...anyPort, '--dir', file]);
@@ -183,7 +183,7 @@ describe('a server that cannot start says why in one line, and ends with 1', () 
     expect(started.output()).toMatch(/^rangeway: cannot use .*a-file.*: E.*\n$/);
   });
 
-  it.skipIf(!existsSync('/proc/self'))('a directory in which none can be created', async () => {
+  it.skipIf(!existsSync('/proc/self'))('a store directory that cannot be created', async () => {
     await using started = startRangeway([origin, ...anyPort, '--dir', '/proc/rangeway/store']);
     expect(await started.ended()).toBe(1);
     expect(started.output()).toMatch(/^rangeway: cannot use \/proc\/rangeway.*: ENOENT.*\n$/);
@@ -191,7 +191,7 @@ describe('a server that cannot start says why in one line, and ends with 1', () 
 });
 
 describe('signals', () => {
-  /** A server in this process, with a request under way; `finish` lets the origin end its response. */
+  /** Starts a server in this process with an unfinished response. `finish` lets the origin end the response. */
   async function serveSlowly() {
     const { promise: asked, resolve: ask } = Promise.withResolvers<ServerResponse>();
     const origin = await openOrigin((response) => {
@@ -206,7 +206,7 @@ describe('signals', () => {
     return { io, ended, response, finish };
   }
 
-  it('the first lets what is under way end', async () => {
+  it('the first lets running responses end', async () => {
     const { io, ended, response, finish } = await serveSlowly();
     io.signal('SIGTERM');
     await io.waitFor(/"stage":"stopping"/);
@@ -216,7 +216,7 @@ describe('signals', () => {
     expect(io.exits).toEqual([]);
   });
 
-  it('the same one again, as npm passes it on, changes nothing', async () => {
+  it('the same signal within 500 ms, as npm passes it on, changes nothing', async () => {
     const { io, ended, finish } = await serveSlowly();
     io.signal('SIGINT');
     io.signal('SIGINT', 500);

@@ -10,7 +10,7 @@ const life = (stage: LifeEvent['stage'], message: string = stage): LifeEvent => 
   message,
 });
 
-/** A manager that is told by a list, in the environment of a service. */
+/** Opens a service manager whose notifications go to `sent`, in the environment of a service. */
 function open(env: Record<string, string> = {}, send?: ServiceManagerParts['send']) {
   const io = createFakeCliIo({ NOTIFY_SOCKET: '/run/notify', ...env });
   const sent: string[] = [];
@@ -29,16 +29,16 @@ function open(env: Record<string, string> = {}, send?: ServiceManagerParts['send
   return { io, sent, logged, manager, emit };
 }
 
-describe('what the service manager is told', () => {
+describe('notifications to the service manager', () => {
   it.each<[what: string, events: readonly LifeEvent[], want: readonly string[]]>([
-    ['ready', [life('ready', 'ready on x')], ['READY=1 STATUS=ready on x']],
+    ['report that the server is ready', [life('ready', 'ready on x')], ['READY=1 STATUS=ready on x']],
     [
-      'a reload',
+      'report a reload',
       [life('reloading'), life('reloaded')],
       ['RELOADING=1 MONOTONIC_USEC=5000001 STATUS=reloading', 'READY=1 STATUS=reloaded'],
     ],
     [
-      'a reload that has failed is over, too, and its first problem is the status',
+      'report a failed reload as over, with its first problem as the status',
       [life('reloading'), life('reload_failed', 'a'), life('reload_failed', 'b'), life('reloading')],
       [
         'RELOADING=1 MONOTONIC_USEC=5000001 STATUS=reloading',
@@ -47,12 +47,12 @@ describe('what the service manager is told', () => {
       ],
     ],
     [
-      'the end',
+      'report the end',
       [life('stopping'), life('cut', 'cut 3 connections'), life('stopped')],
       ['STOPPING=1 STATUS=stopping', 'STATUS=cut 3 connections', 'STATUS=stopped'],
     ],
     [
-      'no secrets, and nothing that is no line',
+      'escape control characters, and redact secrets',
       [life('ready', 'x\nREADY=0 \u009b http://a:b@c/')],
       ['READY=1 STATUS=x\\x0aREADY=0 \\x9b http://[redacted]@c/'],
     ],
@@ -63,7 +63,7 @@ describe('what the service manager is told', () => {
     expect(logged).toEqual(events);
   });
 
-  it('nothing of all other events', async () => {
+  it('are not sent for other events', async () => {
     const { sent, logged, emit } = open();
     emit({ kind: 'listener', level: 'info', message: 'x' });
     emit(life('ready'));
@@ -71,7 +71,7 @@ describe('what the service manager is told', () => {
     expect(logged).toHaveLength(2);
   });
 
-  it('one thing after the other, however long each takes', async () => {
+  it('are sent one after the other, however long each takes', async () => {
     const order: string[] = [];
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const { emit } = open({}, async ([first = '']) => {
@@ -87,7 +87,7 @@ describe('what the service manager is told', () => {
     await expect.poll(() => order).toEqual(['begin RELOADING=1', 'end RELOADING=1', 'begin READY=1', 'end READY=1']);
   });
 
-  it('the end, for which what was told before is waited for', async () => {
+  it('are all awaited before the server ends', async () => {
     const first = Promise.withResolvers<void>();
     const sent: string[] = [];
     const { emit, manager } = open({}, async ([assignment = '']) => {
@@ -105,7 +105,7 @@ describe('what the service manager is told', () => {
     expect(sent).toEqual(['READY=1', 'STOPPING=1']);
   });
 
-  it('is complained about once, and touches nothing, where it cannot be told', async () => {
+  it('print one complaint and change nothing where they cannot be sent', async () => {
     let tries = 0;
     const { io, emit, logged } = open({}, async () => {
       tries += 1;
@@ -119,7 +119,7 @@ describe('what the service manager is told', () => {
     expect(logged).toHaveLength(4);
   });
 
-  it('says what is missing where there is no systemd-notify', async () => {
+  it('print what is missing where there is no systemd-notify', async () => {
     const { io, emit } = open({}, () => Promise.reject(Object.assign(new Error('spawn'), { code: 'ENOENT' })));
     emit(life('ready'));
     await expect.poll(() => io.written.stderr).toContain('there is no program systemd-notify in PATH');
@@ -127,14 +127,14 @@ describe('what the service manager is told', () => {
 });
 
 describe('the environment', () => {
-  it('has nothing of it any more, so that no other process speaks for this one', () => {
+  it('loses its variables, so that no child process notifies the service manager', () => {
     const { io } = open({ WATCHDOG_USEC: '1000', WATCHDOG_PID: '42', OTHER: 'x' });
     expect(io.env).toEqual({ OTHER: 'x' });
   });
 
   it.each<[what: string, env: Record<string, string>]>([
     ['no socket', {}],
-    ['an empty one', { NOTIFY_SOCKET: '' }],
+    ['an empty socket', { NOTIFY_SOCKET: '' }],
     ['a watchdog alone', { WATCHDOG_USEC: '1000' }],
   ])('%s: nothing happens', (_what, env) => {
     const io = createFakeCliIo(env);
@@ -151,41 +151,41 @@ describe('the environment', () => {
   });
 });
 
-describe('signs of life', () => {
+describe('watchdog notifications', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it('come twice in the time, as long as all is well, and end with the server', async () => {
-    let isWell = true;
+  it('are sent twice per WATCHDOG_USEC while the server is healthy, and end with it', async () => {
+    let isHealthy = true;
     const { sent, manager } = open({ WATCHDOG_USEC: '4000000', WATCHDOG_PID: '42' });
-    manager.watch(async () => isWell);
+    manager.watch(async () => isHealthy);
     const sentWithin = async (ms: number): Promise<readonly string[]> => {
       await vi.advanceTimersByTimeAsync(ms);
       return sent.splice(0);
     };
     expect(await sentWithin(1999)).toEqual([]);
     expect(await sentWithin(4000)).toEqual(['/run/notify WATCHDOG=1', '/run/notify WATCHDOG=1']);
-    isWell = false;
+    isHealthy = false;
     expect(await sentWithin(6000)).toEqual([]);
-    isWell = true;
+    isHealthy = true;
     expect(await sentWithin(2000)).toEqual(['/run/notify WATCHDOG=1']);
     manager[Symbol.dispose]();
     expect(await sentWithin(6000)).toEqual([]);
   });
 
-  it('do not come where it cannot even be told whether all is well', async () => {
+  it('are not sent where the health check throws', async () => {
     const { sent, manager } = open({ WATCHDOG_USEC: '2000' });
-    const asked = vi.fn(() => {
+    const isHealthy = vi.fn(() => {
       throw new Error('stuck');
     });
-    manager.watch(asked);
+    manager.watch(isHealthy);
     await vi.advanceTimersByTimeAsync(3);
-    expect(asked).toHaveBeenCalledTimes(3);
+    expect(isHealthy).toHaveBeenCalledTimes(3);
     expect(sent).toEqual([]);
     manager[Symbol.dispose]();
   });
 
-  it('do not pile up while one is on its way', async () => {
+  it('do not pile up while one is being sent', async () => {
     const gate = Promise.withResolvers<void>();
     const send = vi.fn(() => gate.promise);
     const { manager } = open({ WATCHDOG_USEC: '2000' }, send);
@@ -199,12 +199,12 @@ describe('signs of life', () => {
   });
 
   it.each<[what: string, env: Record<string, string>]>([
-    ['of another process', { WATCHDOG_USEC: '1000', WATCHDOG_PID: '43' }],
-    ['that is no time', { WATCHDOG_USEC: 'soon' }],
-    ['that is nothing', { WATCHDOG_USEC: '0' }],
-    ['that is less', { WATCHDOG_USEC: '-1' }],
-    ['that are wanted in a century', { WATCHDOG_USEC: '3000000000000000' }],
-    ['that nobody wants', {}],
+    ['for another process', { WATCHDOG_USEC: '1000', WATCHDOG_PID: '43' }],
+    ['with an interval that is no number', { WATCHDOG_USEC: 'soon' }],
+    ['with an interval of 0', { WATCHDOG_USEC: '0' }],
+    ['with a negative interval', { WATCHDOG_USEC: '-1' }],
+    ['with an interval of a century', { WATCHDOG_USEC: '3000000000000000' }],
+    ['without an interval', {}],
   ])('%s are not sent', async (_what, env) => {
     const { manager, sent } = open(env);
     manager.watch(() => true);

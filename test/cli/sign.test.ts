@@ -1,4 +1,4 @@
-/** `rangeway sign`: the URL that it prints, and what it says where it cannot. */
+/** `rangeway sign`: the URL that it prints, and its error messages. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,13 +44,13 @@ describe('sign prints', () => {
     expect(await signed(url)).toEqual({ code: 0, stdout: `${origin}${want}\n`, stderr: '' });
   });
 
-  it('what the key signs that is named', async () => {
+  it('a URL signed with the key that --key-id names', async () => {
     const { stdout } = await signed('https://media.example/a', { secret: `file:${file}`, keyId: 'two' });
     expect(stdout).toMatch(/\/a\?rw-expires=1767323106&rw-key=two&rw-signature=[\w-]{43}\n$/);
   });
 });
 
-describe('sign says why it cannot', () => {
+describe('sign gives the reason for a refusal', () => {
   it.each<[url: string, flags: Partial<SignFlags>, code: number, want: string]>([
     ['https://ada:pw@media.example/', {}, 2, 'a URL with a user name or a password cannot be signed'],
     ['https://media.example/?rw-key=one', {}, 2, 'the URL has parameters of a signature already'],
@@ -92,7 +92,7 @@ describe('sign says why it cannot', () => {
     expect(io.written.stdout).toBe('');
   });
 
-  it('is reached by its name, and lasts an hour if not told otherwise', async () => {
+  it('runs as a command, and its URL is valid for an hour by default', async () => {
     const io = createFakeCliIo(env);
     const before = Date.now() / 1000;
     expect(await run(['sign', 'media.example/a', '--secret', 'env:ONE'], io)).toBe(0);

@@ -12,7 +12,7 @@ function systemError(code: string, syscall: string, path?: string): Error {
   });
 }
 
-/** A configuration for [::1]:80 with this store. */
+/** Returns a configuration for [::1]:80 with this store. */
 function configWith(store: object) {
   const checked = checkConfig({ listen: '[::1]:80', store, routes: [{ origin: 'http://127.0.0.1:3000' }] }, '/');
   if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
@@ -69,7 +69,7 @@ describe('describeStartFailure', () => {
       '192.0.2.1',
       'cannot listen on a.test:8080: this machine does not have the address a.test',
     ],
-  ])('of %j, %s, which share a port', (listen, address, want) => {
+  ])('names the listener out of %j with the address %s, where several share a port', (listen, address, want) => {
     const checked = checkConfig({ listen, routes: [{ origin: 'http://127.0.0.1:3000' }] }, '/');
     if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
     const error = Object.assign(systemError('EADDRNOTAVAIL', 'listen'), { address, port: 8080 });
@@ -88,7 +88,7 @@ describe('describeStartFailure', () => {
       'cannot listen on 127.0.0.1:8080: the port is in use; choose another with --listen',
     ],
     ['unix:/run/a', { address: '/run/a' }, 'cannot listen on unix:/run/a: another process listens there'],
-  ])('of a server with an admin listener at %s, by %j', (admin, facts, want) => {
+  ])('names the right flag with an admin listener at %s, by %j', (admin, facts, want) => {
     const checked = checkConfig({ admin: { listen: admin }, routes: [{ origin: 'http://127.0.0.1:3000' }] }, '/');
     if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
     const error = Object.assign(systemError('EADDRINUSE', 'listen'), facts);

@@ -30,7 +30,7 @@ describe('duration', () => {
 });
 
 describe('formatSections', () => {
-  it('leaves out what has no lines, and breaks long lines between words', () => {
+  it('leaves out sections without lines, and breaks long lines between words', () => {
     const long = Array.from({ length: 30 }, () => 'word').join(' ');
     const text = formatSections([
       { label: 'none', lines: [] },
@@ -45,7 +45,7 @@ describe('formatSections', () => {
 });
 
 describe('printable', () => {
-  it('has nothing that moves the cursor or turns the text', () => {
+  it('replaces characters that move the cursor or change the direction of text', () => {
     expect(printable('a\u001b[2J\r\u009b\u202e\u200bb\nc')).toBe('a\ufffd[2J\ufffd\ufffd\ufffd\ufffdb\nc');
   });
 });

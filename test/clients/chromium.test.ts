@@ -18,7 +18,7 @@ const switches = [
   '--disable-sync',
 ];
 
-/** Runs a test with a page of the browser that is installed, and fails it for every fault that the page reports. */
+/** Runs a test with a page of the installed browser. Every error that the page reports fails the test. */
 async function withPage(test: (page: Page) => Promise<void>): Promise<void> {
   const browser = await chromium.launch({ executablePath: findProgram('chromium') ?? '', args: switches });
   try {
@@ -32,14 +32,14 @@ async function withPage(test: (page: Page) => Promise<void>): Promise<void> {
   }
 }
 
-/** What `seek` gives: times in seconds, and the player's readyState. */
+/** The result of `seek`: times in seconds, and the player's readyState. */
 interface Seen {
   readonly at: number;
   readonly ready: number;
   readonly shown: number;
 }
 
-/** Seeks, waits until it is done, and tells where the player is, and which second the bar in its picture shows. */
+/** Seeks, waits for the end of it, and returns the position of the player and the second that the bar in its picture shows. */
 const seek = `async (second) => {
   const video = document.querySelector('video');
   if (video.readyState < 1) await new Promise((resolve) => video.addEventListener('loadedmetadata', resolve));
@@ -58,13 +58,13 @@ const seek = `async (second) => {
   return { at: video.currentTime, ready: video.readyState, shown: (orange / canvas.width) * 60 };
 }`;
 
-/** Seeks here and there, and sees the frame of each second. */
+/** Seeks forth and back, and checks the frame at each second. */
 async function expectSeeking(page: Page): Promise<void> {
   for (const second of [45, 5, 58, 30]) {
     const { at, ready, shown } = await page.evaluate<Seen>(`(${seek})(${second})`);
     expect(at).toBe(second);
     expect(ready).toBeGreaterThanOrEqual(2);
-    // The picture has a bar that is as long as the time that has passed.
+    // The picture has a bar whose length is the time that has passed.
     expect(Math.abs(shown - second), `the frame shows second ${shown}`).toBeLessThan(0.5);
   }
 }
@@ -75,7 +75,7 @@ describe.each(wholeFileOrigins)('chromium, in front of $name', ({ programs, open
       open,
       ({ url }) =>
         withPage(async (page) => {
-          // A document of the proxy's own origin, whatever it says, so that the frames may be looked at.
+          // Any document of the proxy's origin: a canvas may read frames of the same origin only.
           await page.goto(new URL('/', url).href);
           await page.setContent(`<video src="${url}" preload="auto" muted></video>`);
           await expectSeeking(page);
@@ -86,7 +86,7 @@ describe.each(wholeFileOrigins)('chromium, in front of $name', ({ programs, open
 });
 
 describe('chromium, on the page of the demo', () => {
-  itWith(['chromium'], 'seeks a video whose origin cannot, and the origin is asked once', async () => {
+  itWith(['chromium'], 'seeks a video whose origin has no ranges, with one request to the origin', async () => {
     await using demo = await startDemo();
     await withPage(async (page) => {
       await page.goto(demo.url);
@@ -96,7 +96,7 @@ describe('chromium, on the page of the demo', () => {
     });
   });
 
-  itWith(['chromium'], 'at the origin itself the same video does not seek', async () => {
+  itWith(['chromium'], 'does not seek the same video at the origin itself', async () => {
     await using demo = await startDemo();
     await withPage(async (page) => {
       await page.goto(demo.origin);
@@ -104,7 +104,7 @@ describe('chromium, on the page of the demo', () => {
     });
   });
 
-  itWith(['chromium'], 'the buttons show what Rangeway answers', async () => {
+  itWith(['chromium'], 'shows the response of Rangeway to each button', async () => {
     await using demo = await startDemo();
     await withPage(async (page) => {
       await page.goto(demo.url);

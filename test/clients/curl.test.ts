@@ -23,7 +23,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   for (const [range, start, end] of singles) {
     itWith(needs, `-r ${range}`, () =>
       withFile(async ({ url, bytes, dir }) => {
-        // The first answer comes while the file is being fetched, the second from the store.
+        // The first response comes from a running fill, the second from the store.
         for (const occasion of ['first', 'second']) {
           const args = ['-sS', '-D', 'head', '-r', range, url];
           const { code, stdout } = await runProgram('curl', args, dir);
@@ -35,7 +35,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
     );
   }
 
-  itWith(needs, '-r 0-9,500000-500099,-5: each part is what its Content-Range says', () =>
+  itWith(needs, '-r 0-9,500000-500099,-5: each part has the bytes of its Content-Range', () =>
     withFile(async ({ url, bytes, dir }) => {
       const args = ['-sS', '-D', 'head', '-r', '0-9,500000-500099,-5', url];
       const { code, stdout } = await runProgram('curl', args, dir);
@@ -65,7 +65,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   );
 
   for (const present of [1, 700_000, fileSizeBytes - 1, fileSizeBytes]) {
-    itWith(needs, `-C - resumes a file of which ${present} of ${fileSizeBytes} bytes are there`, () =>
+    itWith(needs, `-C - resumes a file with ${present} of ${fileSizeBytes} bytes`, () =>
       withFile(async ({ url, bytes, dir, original }) => {
         const partial = join(dir, 'partial');
         await copyFile(original, partial);
@@ -77,7 +77,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
     );
   }
 
-  itWith(needs, '-C - adds to what is there, and does not begin anew', () =>
+  itWith(needs, '-C - appends to the partial file, and does not begin anew', () =>
     withFile(async ({ url, bytes, dir }) => {
       const partial = join(dir, 'partial');
       const present = Buffer.alloc(1000, 'x');
@@ -96,7 +96,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   );
 });
 
-/** The parts of a multipart/byteranges body (RFC 9110 §14.6), in order. Throws where it is not one. */
+/** Returns the parts of a multipart/byteranges body (RFC 9110 §14.6) in order. Throws where it is malformed. */
 function splitParts(body: Buffer, boundary: string): { range: string; content: Buffer }[] {
   const delimiter = Buffer.from(`--${boundary}`, 'latin1');
   const parts: { range: string; content: Buffer }[] = [];

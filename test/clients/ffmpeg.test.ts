@@ -51,7 +51,7 @@ describe.each(wholeFileOrigins)(
   },
 );
 
-/** The video with so many unused bytes before its index (ISO/IEC 14496-12 §8.1.2): the offsets in the index stay right. */
+/** Inserts unused bytes before the index of the video (ISO/IEC 14496-12 §8.1.2). The offsets in the index stay right. */
 function withUnusedBytes(bytes: Buffer, unusedBytes: number): Buffer {
   const index = bytes.indexOf('moov') - 4;
   const unused = Buffer.alloc(unusedBytes);
@@ -61,7 +61,7 @@ function withUnusedBytes(bytes: Buffer, unusedBytes: number): Buffer {
 }
 
 describe('ffprobe, in front of an origin with ranges, of a long video with its index at the end', () => {
-  itWith(['ffprobe'], 'costs the origin a small part of the file', async () => {
+  itWith(['ffprobe'], 'makes the origin send a small part of the file', async () => {
     const film = withUnusedBytes(await readFile(video), 24 * 1024 * 1024);
     await using origin = await openCountingOrigin('parts', film.length, (at, end) =>
       film.subarray(at, Math.min(end, at + 65_536)),
@@ -71,8 +71,8 @@ describe('ffprobe, in front of an origin with ranges, of a long video with its i
     const { code, stdout, stderr } = await runProgram('ffprobe', args, '/');
     expect(code, stderr).toBe(0);
     expect(stdout.toString().trim()).toBe('60.000000');
-    // It reads the first megabytes for the formats of its streams, and three places besides: a fifth of the file, and what comes
-    // from the origin before a busy ffprobe seeks. Without ranges of a bounded length it is more than two thirds.
+    // ffprobe reads the first megabytes for the formats of the streams, and three other places: a fifth of the file, and the
+    // bytes that arrive before a busy ffprobe seeks. Without ranges of a bounded length it is more than two thirds.
     expect(origin.bytes).toBeLessThan(film.length / 3);
   });
 });

@@ -1,4 +1,4 @@
-/** Files at a whole-file origin, and Rangeway before it: what every real client is tried on. */
+/** Files at an origin without ranges, and a proxy in front of it: the setup of the tests with real clients. */
 
 import { link, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,31 +8,31 @@ import type { WholeFileOrigin } from '../support/origins/whole-file-origins.ts';
 import { startProxy } from '../support/processes/rangeway-process.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
-/** More than four blocks of 256 KiB, and no multiple of one. */
+/** Size of each file: more than four blocks of 256 KiB, and no multiple of a block. */
 export const fileSizeBytes = 1_300_001;
 
 /** The name under which each file is served. */
 export const fileName = 'file.bin';
 
-/** What a test has in its hands. */
+/** A file at the proxy, and a work directory. */
 export interface ProxiedFile {
-  /** The file's address at Rangeway. */
+  /** URL of the file at the proxy. */
   readonly url: string;
-  /** Every byte of it, and where they are on disk. */
   readonly bytes: Buffer;
+  /** Path of a copy on disk. */
   readonly original: string;
-  /** An empty directory to work in. */
+  /** An empty work directory. */
   readonly dir: string;
 }
 
-/** A proxy with an empty store before an origin, and any number of files that nobody has asked for yet. */
+/** A proxy in front of an origin, and any number of files that no client has requested yet. */
 export interface ProxiedFiles extends AsyncDisposable {
   next(): Promise<ProxiedFile>;
 }
 
 type OpenOrigin = (dir: string) => Promise<WholeFileOrigin>;
 
-/** Starts both. All files have these bytes, a pattern if not given. */
+/** Starts an origin, and a proxy with an empty store. All files have these bytes; a pattern by default. */
 export async function openProxiedFiles(
   open: OpenOrigin,
   bytes: Buffer = Buffer.from(patternBytes(0, fileSizeBytes).buffer),
@@ -60,7 +60,7 @@ export async function openProxiedFiles(
   };
 }
 
-/** Runs a test with a new proxy whose store is empty, and clears up after it. */
+/** Runs a test with a new proxy whose store is empty, and stops the proxy afterwards. */
 export async function withProxyBefore(
   open: OpenOrigin,
   test: (file: ProxiedFile) => Promise<void>,
@@ -70,7 +70,7 @@ export async function withProxyBefore(
   await test(await files.next());
 }
 
-/** Runs tests of this `describe` with one proxy, each with a file of its own. It is started for the first that is not skipped. */
+/** Runs the tests of a `describe` with one proxy, each with its own file. The first test that is not skipped starts the proxy. */
 export function shareProxyBefore(open: OpenOrigin): (test: (file: ProxiedFile) => Promise<void>) => Promise<void> {
   let files: Promise<ProxiedFiles> | undefined;
   afterAll(async () => (await files)?.[Symbol.asyncDispose]());

@@ -18,7 +18,7 @@ describe.each(wholeFileOrigins)('wget, in front of $name', ({ programs, open }) 
   );
 
   for (const present of [1, 700_000, fileSizeBytes - 1, fileSizeBytes]) {
-    itWith(needs, `-c continues a file of which ${present} of ${fileSizeBytes} bytes are there`, () =>
+    itWith(needs, `-c continues a file with ${present} of ${fileSizeBytes} bytes`, () =>
       withFile(async ({ url, bytes, dir, original }) => {
         const partial = join(dir, fileName);
         await copyFile(original, partial);

@@ -1,9 +1,9 @@
-/** The options of who may pass: which values they take, and what is said of others. */
+/** The option `access` of a route: accepted values, and the messages for others. */
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 
-/** What becomes of `access`: its value, or what is wrong with it. */
+/** Returns the checked `access`, or its problems. */
 function checked(access: unknown) {
   const loaded = checkConfig({ routes: [{ origin: 'http://127.0.0.1:3000', access }] }, '/etc/rangeway');
   return loaded.kind === 'ok'
@@ -48,7 +48,7 @@ describe('access', () => {
     expect(String(problems).slice('routes[0].access.'.length, 'routes[0].access.'.length + want.length)).toBe(want);
   });
 
-  it('says nothing of a secret that is written in place of its source', () => {
+  it('does not repeat a secret that stands in place of its source', () => {
     expect(String(checked({ basic: 'hidden', bearer: ['hidden'], apiKey: { value: 'hidden' } }))).not.toContain(
       'hidden',
     );

@@ -32,5 +32,5 @@ describe('parseAddressRange', () => {
     ' 10.0.0.1',
     '10.0.0.1:80',
     '*',
-  ])('%j is none', (text) => expect(parseAddressRange(text)).toBeUndefined());
+  ])('refuses %j', (text) => expect(parseAddressRange(text)).toBeUndefined());
 });

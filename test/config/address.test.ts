@@ -13,8 +13,8 @@ describe('parseListenAddress', () => {
   ])('%s', (text, host, port) => {
     const address = parseListenAddress(text);
     expect(address).toEqual({ host, port });
-    const written = text.includes(':') ? text : `127.0.0.1:${text}`;
-    expect(address === undefined ? undefined : formatListenAddress(address)).toBe(written);
+    const formatted = text.includes(':') ? text : `127.0.0.1:${text}`;
+    expect(address === undefined ? undefined : formatListenAddress(address)).toBe(formatted);
   });
 
   it.each([
@@ -36,7 +36,7 @@ describe('parseListenAddress', () => {
     'http://localhost:80',
     'localhost:80/',
     '*:80',
-  ])('%j is none', (text) => expect(parseListenAddress(text)).toBeUndefined());
+  ])('refuses %j', (text) => expect(parseListenAddress(text)).toBeUndefined());
 });
 
 describe('isHostName', () => {

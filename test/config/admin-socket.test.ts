@@ -1,4 +1,4 @@
-/** Where the admin socket is that nobody has configured. */
+/** The default paths of the admin socket. */
 
 import { describe, expect, it } from 'vitest';
 import { longestSocketPath, parseListenPlace } from '../../src/config/address.ts';
@@ -39,7 +39,7 @@ describe('runtimeSocket', () => {
     expect(runtimeSocket('/run', [{ address }], 12)).toBe(want);
   });
 
-  it('is shorter for what is too long for a socket, and another one for each', () => {
+  it('is a hash of an address that is too long for a socket path', () => {
     const named = (path: string) => runtimeSocket('/run', [{ address: { kind: 'unix', path } }], 12);
     const [one, other] = [named(`/${'a'.repeat(100)}`), named(`/${'b'.repeat(100)}`)];
     expect(one).toMatch(/^\/run\/[0-9a-f]{16}\.sock$/);

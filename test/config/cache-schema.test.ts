@@ -1,4 +1,4 @@
-/** The options of a route's cache: what is taken, and what is told of the rest. */
+/** The option `cache` of a route: accepted values, and the messages for others. */
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
@@ -7,7 +7,7 @@ import { defaultCaching } from '../support/proxies/default-caching.ts';
 
 const check = (cache: unknown) => checkConfig({ routes: [{ origin: 'http://127.0.0.1:3000', cache }] }, '.');
 
-describe('cache takes', () => {
+describe('cache accepts', () => {
   it.each<[cache: Readonly<Record<string, unknown>>, want?: Readonly<Record<string, unknown>>]>([
     [{ targetedFields: [] }],
     [{ targetedFields: ['Surrogate-Control', 'X'] }, { targetedFields: ['surrogate-control', 'x'] }],
@@ -30,19 +30,19 @@ describe('cache takes', () => {
 });
 
 describe('lifetimes by status', () => {
-  it('are taken for just those that are stored where they have a lifetime', () => {
+  it('are accepted exactly for statuses that are stored with a lifetime', () => {
     const statuses = Array.from({ length: 400 }, (_, index) => String(200 + index));
     const isStored = (status: string) => {
       const policy = { ...defaultCaching, overrideTtlByStatus: { [status]: 60 } };
       const response = { status: Number(status), fields: [], responseAt: 0 };
       return decideStoring({ request: { method: 'GET', fields: [] }, response, policy }).kind === 'store';
     };
-    const isTaken = (status: string) => check({ overrideTtlByStatus: { [status]: 60 } }).kind === 'ok';
-    expect(statuses.filter(isTaken)).toEqual(statuses.filter(isStored));
+    const isAccepted = (status: string) => check({ overrideTtlByStatus: { [status]: 60 } }).kind === 'ok';
+    expect(statuses.filter(isAccepted)).toEqual(statuses.filter(isStored));
   });
 });
 
-describe('cache tells', () => {
+describe('cache refuses', () => {
   const notAField = (example: string, found: string) =>
     `expected the exact name of a field such as "${example}", found "${found}"`;
   const notAStatus = (found: string) =>

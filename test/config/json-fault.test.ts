@@ -26,7 +26,7 @@ describe('findJsonFault', () => {
     [`${'['.repeat(102)}${']'.repeat(102)}`, 1, 102, 'nested too deeply'],
   ])('%j', (text, line, column, message) => expect(findJsonFault(text)).toEqual({ line, column, message }));
 
-  it('finds none in what JSON.stringify writes', () => {
+  it('finds no fault in the output of JSON.stringify', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), fc.constantFrom(undefined, 2, '\t'), (value, indent) => {
         expect(findJsonFault(JSON.stringify(value, undefined, indent))).toBeUndefined();
@@ -34,7 +34,7 @@ describe('findJsonFault', () => {
     );
   });
 
-  it('finds one in just what JSON.parse refuses, repeated names apart', () => {
+  it('finds a fault exactly where JSON.parse throws, apart from repeated names', () => {
     const piece = fc.constantFrom(
       ...'{}[]:,"\\- \n\t01e.+ax',
       'true',

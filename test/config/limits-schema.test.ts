@@ -1,11 +1,11 @@
-/** The limits of a route: what is taken, and what is told of the rest. */
+/** The option `limits` of a route: accepted values, and the messages for others. */
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 
 const check = (limits: unknown) => checkConfig({ routes: [{ origin: 'http://127.0.0.1:3000', limits }] }, '.');
 
-describe('limits takes', () => {
+describe('limits accepts', () => {
   it.each<[limits: Readonly<Record<string, unknown>>, want?: Readonly<Record<string, unknown>>]>([
     [{}, { requestsPerClient: 0, fills: 0, fillsPerClient: 0 }],
     [{ bodyBytes: '0B' }, { bodyBytes: 0 }],
@@ -26,7 +26,7 @@ describe('limits takes', () => {
   });
 });
 
-describe('limits tells', () => {
+describe('limits refuses', () => {
   it.each<[limits: unknown, ...want: string[]]>([
     [{ bodyBytes: '1 apple' }, 'bodyBytes: expected a size such as "512MiB" or "10GB"'],
     [{ requestsPerClient: -1 }, 'requestsPerClient: must be at least 0, found -1'],
@@ -41,7 +41,7 @@ describe('limits tells', () => {
   ])('%j', (limits, ...want) => {
     const checked = check(limits);
     const problems = checked.kind === 'invalid' ? checked.problems : [];
-    const told = problems.map(({ path, message }) => `${path}: ${message}`.replace('routes[0].limits.', ''));
-    expect(told).toEqual(want.map((start) => expect.stringContaining(start)));
+    const messages = problems.map(({ path, message }) => `${path}: ${message}`.replace('routes[0].limits.', ''));
+    expect(messages).toEqual(want.map((start) => expect.stringContaining(start)));
   });
 });

@@ -48,7 +48,7 @@ describe('listen', () => {
     expect(problemsOf({ listen, trustedProxies })).toEqual(problem === undefined ? [] : [problem]);
   });
 
-  it('has files beside the configuration', () => {
+  it('resolves paths from the directory of the configuration', () => {
     const listen = [
       { address: 'unix:run/web.sock', mode: '0660' },
       { address: '8443', tls },

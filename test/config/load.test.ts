@@ -6,7 +6,7 @@ import { checkConfig, loadConfig, parseConfigText } from '../../src/config/load.
 
 const routes = [{ origin: 'http://127.0.0.1:3000' }];
 
-/** The problems as lines. */
+/** Returns one line for each problem. */
 function problemsOf(value: unknown): string[] {
   const checked = checkConfig(value, '/etc/rangeway');
   return checked.kind === 'ok' ? [] : checked.problems.map(({ path, message }) => `${path}: ${message}`);
@@ -137,12 +137,12 @@ describe('checkConfig fills in', () => {
     });
   });
 
-  it('the size of a store in memory, which has no tier and no directory', () => {
+  it('the default size of a memory store, which has no memory tier and no directory', () => {
     const { store } = configOf({ routes, store: { type: 'memory' } });
     expect(store).toEqual({ type: 'memory', maxSizeBytes: 256e6, blockSizeBytes: 262_144 });
   });
 
-  it('sizes in bytes, URLs and hosts in one form, paths from the directory of the file', () => {
+  it('sizes in bytes, normalised URLs and hosts, and absolute paths', () => {
     const config = configOf({
       listen: '[::1]:0',
       store: {
@@ -183,11 +183,11 @@ describe('checkConfig fills in', () => {
   });
 });
 
-describe('checkConfig tells', () => {
-  const tooDistant =
+describe('checkConfig reports', () => {
+  const knownOptions =
     'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, workers, store, limits, log, admin, shutdownGraceSeconds, routes';
   const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000" or "unix:/run/app.sock"';
-  const meant = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
+  const didYouMean = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';
   const notAHost = 'expected a host name such as "media.example.org" or "*.example.org", without scheme and port';
   const notAnAddress =
@@ -202,8 +202,8 @@ describe('checkConfig tells', () => {
     [{ routes: [3] }, 'routes[0]: expected an object, found 3'],
     [{ routes: [{}] }, 'routes[0].origin: is required'],
     [{ routes, lisen: 1 }, 'lisen: unknown option "lisen"; did you mean "listen"?'],
-    [{ routes, upstream: 1 }, `upstream: unknown option "upstream"; ${tooDistant}`],
-    [{ routes, 'a b': 1 }, `["a b"]: unknown option "a b"; ${tooDistant}`],
+    [{ routes, upstream: 1 }, `upstream: unknown option "upstream"; ${knownOptions}`],
+    [{ routes, 'a b': 1 }, `["a b"]: unknown option "a b"; ${knownOptions}`],
     [{ routes: [{ ...routes[0], orgin: 1 }] }, 'routes[0].orgin: unknown option "orgin"; did you mean "origin"?'],
     [{ routes, listen: 8080 }, 'listen: expected text or a list, found 8080'],
     [
@@ -271,10 +271,10 @@ describe('checkConfig tells', () => {
     [{ routes: [{ origin: 'ftp://example.org' }] }, `routes[0].origin: ${notAUrl}`],
     [{ routes: [{ origin: 'rangeway.json' }] }, `routes[0].origin: ${notAUrl}`],
     [{ routes: [{ origin: 'ada:lovelace@a:80' }] }, `routes[0].origin: ${notAUrl}`],
-    [{ routes: [{ origin: { url: 'localhost:3000' } }] }, meant('routes[0].origin.url', 'http://localhost:3000')],
-    [{ routes: [{ origin: 'localhost/a' }] }, meant('routes[0].origin', 'http://localhost/a')],
-    [{ routes: [{ origin: '[::1]:80/a/' }] }, meant('routes[0].origin', 'http://[::1]:80/a/')],
-    [{ routes: [{ origin: '3000' }] }, meant('routes[0].origin', 'http://127.0.0.1:3000')],
+    [{ routes: [{ origin: { url: 'localhost:3000' } }] }, didYouMean('routes[0].origin.url', 'http://localhost:3000')],
+    [{ routes: [{ origin: 'localhost/a' }] }, didYouMean('routes[0].origin', 'http://localhost/a')],
+    [{ routes: [{ origin: '[::1]:80/a/' }] }, didYouMean('routes[0].origin', 'http://[::1]:80/a/')],
+    [{ routes: [{ origin: '3000' }] }, didYouMean('routes[0].origin', 'http://127.0.0.1:3000')],
     [{ routes, store: { sendfile: 'yes' } }, 'store.sendfile: expected "auto", "on" or "off", found "yes"'],
     [{ routes: [{ origin: { host: 'keep' } }] }, 'routes[0].origin.url: is required'],
     [{ routes: [{ origin: 'http://example.org/?x' }] }, 'routes[0].origin: must not hold a query or a fragment'],
@@ -326,7 +326,7 @@ describe('checkConfig tells', () => {
     ],
   ])('%j', (value, ...want) => expect(problemsOf(value)).toEqual(want));
 
-  it('every problem at once, those between options too', () => {
+  it('every problem at once, including conflicts of options', () => {
     const value = {
       colour: 'blue',
       store: { type: 'memory', dir: 'x', blockSizeBytes: 20_000 },
@@ -345,18 +345,18 @@ describe('checkConfig tells', () => {
 });
 
 describe('parseConfigText', () => {
-  it('takes a byte order mark for nothing', () => {
+  it('ignores a byte order mark', () => {
     expect(parseConfigText('\uFEFF{"a": 1}')).toEqual({ kind: 'ok', value: { a: 1 } });
   });
 
-  it('tells line and column of a fault', () => {
+  it('reports line and column of a fault', () => {
     const problem = { path: '', message: 'line 2, column 10: no comma may stand before "}"' };
     expect(parseConfigText('{\n  "a": 1,}')).toEqual({ kind: 'invalid', problems: [problem] });
   });
 });
 
 describe('loadConfig', () => {
-  it('reads a file, and takes its paths from where it is', async () => {
+  it('reads a file, and resolves its paths from its directory', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'rangeway-config-test-'));
     try {
       const file = join(dir, 'rangeway.json');
@@ -367,7 +367,7 @@ describe('loadConfig', () => {
     }
   });
 
-  it('tells why a file cannot be read', async () => {
+  it('reports why a file cannot be read', async () => {
     expect(await loadConfig('/nowhere/rangeway.json')).toEqual({
       kind: 'invalid',
       problems: [

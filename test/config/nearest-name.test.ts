@@ -4,7 +4,7 @@ import { nearestName } from '../../src/config/problems.ts';
 const known = ['listen', 'origin', 'maxSizeBytes', 'ranges', 'routes', 'name'];
 
 describe('nearestName', () => {
-  it.each<[given: string, want: string | undefined]>([
+  it.each<[name: string, want: string | undefined]>([
     ['orgin', 'origin'],
     ['Origin', 'origin'],
     ['lisen', 'listen'],
@@ -16,5 +16,5 @@ describe('nearestName', () => {
     ['upstream', undefined],
     ['x', undefined],
     ['', undefined],
-  ])('%j', (given, want) => expect(nearestName(given, known)).toBe(want));
+  ])('%j', (name, want) => expect(nearestName(name, known)).toBe(want));
 });

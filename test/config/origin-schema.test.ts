@@ -1,9 +1,9 @@
-/** The options of a route's origins: what they become, and what is said of those that cannot be. */
+/** The option `origin` of a route: accepted values, and the messages for others. */
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 
-/** The options, or the problems as lines, their paths from `origin` on. */
+/** Returns the checked origin, or one line for each problem with its path relative to `origin`. */
 function originOf(origin: unknown): unknown {
   const checked = checkConfig({ routes: [{ origin }] }, '/etc/rangeway');
   if (checked.kind === 'ok') return checked.config.routes[0]?.origin;

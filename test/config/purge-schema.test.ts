@@ -1,11 +1,11 @@
-/** Who may purge by requests, and by what. */
+/** The option `purge` of a route: accepted values, and the paths of problems. */
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 
 const check = (purge: unknown) => checkConfig({ routes: [{ origin: 'http://127.0.0.1:3000', purge }] }, '.');
 
-describe('purge takes', () => {
+describe('purge accepts', () => {
   const lan = { address: '10.0.0.0', family: 'ipv4', prefixLength: 8 };
   it.each<[purge: unknown, want: unknown]>([
     [undefined, { peers: [], by: ['url'] }],
@@ -24,7 +24,7 @@ describe('purge takes', () => {
   });
 });
 
-describe('purge tells', () => {
+describe('purge refuses', () => {
   it.each<[purge: unknown, path: string]>([
     [{ peers: 'unix' }, 'routes.0.purge.peers'],
     [{ peers: ['localhost'] }, 'routes.0.purge.peers.0'],

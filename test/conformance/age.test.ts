@@ -1,4 +1,4 @@
-/** Age and Date: how old a response is, and what it says of that. */
+/** Age and Date: the age of a response, and the fields that state it. */
 
 import { table } from './engine.ts';
 import { cached, date, fetched, gives, optimal, required, validated } from './rows.ts';
@@ -8,34 +8,39 @@ const hour = 'Cache-Control: max-age=3600';
 table('the Age that is sent', [
   required(
     'RFC 9111 §4',
-    'on every reuse',
+    'is sent on every reuse',
     gives(hour),
     cached({ has: ['Age: 0'] }),
     cached({ wait: 3, has: ['Age: 3'] }),
   ),
-  required('RFC 9111 §5.1', 'not on a first response', { ...gives(hour), lacks: ['Age'] }),
+  required('RFC 9111 §5.1', 'is not sent on a first response', { ...gives(hour), lacks: ['Age'] }),
   required(
     'RFC 9111 §4',
-    'on a 304',
+    'is sent on a 304',
     gives(hour, 'ETag: "a"'),
     cached({ wait: 9, fields: ['If-None-Match: "a"'], status: 304, has: ['Age: 9'] }),
   ),
   required(
     'RFC 9111 §4',
-    'on a 206',
+    'is sent on a 206',
     gives(hour),
     cached({ wait: 9, fields: ['Range: bytes=0-2'], status: 206, text: 'the', has: ['Age: 9'] }),
   ),
-  required('RFC 9111 §4', 'on a response to HEAD', gives(hour), cached({ wait: 9, method: 'HEAD', has: ['Age: 9'] })),
+  required(
+    'RFC 9111 §4',
+    'is sent on a response to HEAD',
+    gives(hour),
+    cached({ wait: 9, method: 'HEAD', has: ['Age: 9'] }),
+  ),
   required(
     'RFC 9111 §4.2.3',
-    'adds to that of the origin',
+    'adds to the Age of the origin',
     gives(hour, 'Age: 30'),
     cached({ wait: 4, has: ['Age: 34'] }),
   ),
   required(
     'RFC 9111 §4.2.3',
-    'with freshness from Expires',
+    'adds to the Age of the origin under Expires',
     gives(`Expires: ${date(3600)}`, 'Age: 30'),
     cached({ wait: 4, has: ['Age: 34'] }),
   ),
@@ -59,14 +64,14 @@ table('the Age that is sent', [
   ),
   required(
     'RFC 9111 §4.2.3',
-    'begins anew with a validation',
+    'begins anew after a validation',
     gives('Cache-Control: max-age=10', 'ETag: "a"'),
     validated({ wait: 20 }),
     cached({ wait: 2, has: ['Age: 2'] }),
   ),
   required(
     'RFC 9111 §4.3.4',
-    'is that of a 304 that came from a cache',
+    'continues the Age of a 304',
     gives('Cache-Control: max-age=10', 'ETag: "a"'),
     validated({ wait: 20 }, 'Age: 5'),
     cached({ wait: 2, has: ['Age: 7'] }),
@@ -79,7 +84,7 @@ table('the Age that is sent', [
   ),
 ]);
 
-/** An Age with which nothing is reused that is fresh for an hour. */
+/** Values of Age that make a response with a lifetime of an hour stale. */
 const tooOld = [
   '3600',
   '3601',
@@ -95,7 +100,7 @@ const tooOld = [
   '7200, x',
 ];
 
-/** An Age that is younger than an hour, or of no effect. */
+/** Values of Age that are less than an hour, or invalid and therefore ignored. */
 const youngEnough = [
   '0',
   '3590',
@@ -120,33 +125,38 @@ const youngEnough = [
 
 table('the Age that is received', [
   ...tooOld.map((age) =>
-    required('RFC 9111 §5.1', `"${age}" is more than an hour`, gives(hour, `Age: ${age}`), fetched()),
+    required('RFC 9111 §5.1', `"${age}" is an hour or more`, gives(hour, `Age: ${age}`), fetched()),
   ),
   ...youngEnough.map((age) =>
-    required('RFC 9111 §5.1', `"${age}" is not an hour`, gives(hour, `Age: ${age}`), cached({ wait: 9 })),
+    required(
+      'RFC 9111 §5.1',
+      `"${age}" is less than an hour, or ignored`,
+      gives(hour, `Age: ${age}`),
+      cached({ wait: 9 }),
+    ),
   ),
   required(
     'RFC 9111 §5.1',
-    'the first of two lines, an old one, counts',
+    'the first of two lines counts where it is the older',
     gives(hour, 'Age: 7200', 'Age: 0'),
     fetched(),
   ),
   required(
     'RFC 9111 §5.1',
-    'the first of two lines, a young one, counts',
+    'the first of two lines counts where it is the younger',
     gives(hour, 'Age: 0', 'Age: 7200'),
     cached(),
   ),
-  required('RFC 9111 §5.1', 'two lines that say the same', gives(hour, 'Age: 0', 'Age: 0'), cached()),
+  required('RFC 9111 §5.1', 'two lines with the same value are accepted', gives(hour, 'Age: 0', 'Age: 0'), cached()),
   required(
     'RFC 9111 §1.2.2',
-    'no Age is less than the longest lifetime',
+    'a huge Age reaches the longest lifetime',
     gives('Cache-Control: max-age=99999999999', 'Age: 99999999999'),
     fetched(),
   ),
   optimal(
     'RFC 9111 §1.2.2',
-    'a large Age under a larger lifetime',
+    'a large Age below a larger lifetime is fresh',
     gives('Cache-Control: max-age=2147483648', 'Age: 2147480000'),
     cached(),
   ),
@@ -159,7 +169,7 @@ table('Date', [
     { ...gives(), reply: { fields: [hour], hasDate: false }, has: [`Date: ${date(0)}`] },
     cached({ wait: 9, has: [`Date: ${date(0)}`, 'Age: 9'] }),
   ),
-  required('RFC 9110 §6.6.1', 'is added to what is not stored', {
+  required('RFC 9110 §6.6.1', 'is added to a response that is not stored', {
     ...gives(),
     reply: { fields: ['Cache-Control: no-store'], hasDate: false },
     has: [`Date: ${date(0)}`],
@@ -184,19 +194,19 @@ table('Date', [
   ),
   required(
     'RFC 9111 §4.2.3',
-    'makes a response old that says no Age',
+    'makes a response without Age old',
     gives('Cache-Control: max-age=60', `Date: ${date(-61)}`),
     fetched(),
   ),
   optimal(
     'RFC 9111 §4.2.3',
-    'that is no date counts as none',
+    'is ignored where it is no date',
     gives('Cache-Control: max-age=60', 'Date: yesterday'),
     cached({ wait: 30 }),
   ),
   optimal(
     'RFC 9111 §4.2.3',
-    'in the future takes no lifetime away',
+    'in the future does not shorten the lifetime',
     gives('Cache-Control: max-age=60', `Date: ${date(999)}`),
     cached({ wait: 59 }),
     fetched({ wait: 1 }),

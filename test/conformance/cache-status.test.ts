@@ -1,4 +1,4 @@
-/** Cache-Status: what the cache says that it did (RFC 9211). */
+/** Cache-Status: how the cache handled a request (RFC 9211). */
 
 import { table } from './engine.ts';
 import { cached, fetched, gives, optimal, refused, required, stale, validated } from './rows.ts';
@@ -43,14 +43,18 @@ table('Cache-Status', [
   ),
   required(
     'RFC 9211 §2.2',
-    'the request wants it so',
+    'a request with no-cache',
     gives(hour),
     fetched({ fields: ['Cache-Control: no-cache'], ...says('~fwd=request') }),
   ),
-  required('RFC 9211 §2.2', 'a method', fetched({ method: 'POST', body: 'x', ...says('~fwd=method') })),
+  required(
+    'RFC 9211 §2.2',
+    'a method that is not cached',
+    fetched({ method: 'POST', body: 'x', ...says('~fwd=method') }),
+  ),
   required(
     'RFC 9211 §2.5',
-    'not stored',
+    'a response that is not stored',
     fetched({ reply: { fields: ['Cache-Control: no-store'] }, ...says('~fwd=uri-miss') }),
   ),
   required(
@@ -59,19 +63,19 @@ table('Cache-Status', [
     gives(short),
     stale({ wait: 10, reply: { status: 503 }, ...says('~fwd-status=503') }),
   ),
-  required('RFC 9211 §2', 'comes after that of a cache before us', {
+  required('RFC 9211 §2', 'follows the member of a cache closer to the origin', {
     ...fetched({ reply: { fields: ['Cache-Status: far; hit'] } }),
     ...says('~far; hit, rangeway; fwd=uri-miss'),
   }),
   optimal(
     'RFC 9211 §2.4',
-    'how stale it is',
+    'states how stale a response is',
     gives(short),
     cached({ wait: 15, fields: ['Cache-Control: max-stale'], ...says('~ttl=-5') }),
   ),
   required(
     'RFC 9211 §2',
-    'not on what the proxy made itself',
+    'is absent from a response that the proxy generates',
     refused(504, { fields: ['Cache-Control: only-if-cached'], lacks: ['Cache-Status'] }),
   ),
 ]);

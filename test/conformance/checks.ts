@@ -1,4 +1,4 @@
-/** What an exchange of a row came to, held against what the row wants. */
+/** Compares both sides of an exchange with its row. */
 
 import { expect } from 'vitest';
 import { type Fields, fieldLines, hasField } from '../../src/http/fields.ts';
@@ -6,21 +6,21 @@ import type { RawResponse } from '../support/clients/raw-client.ts';
 import type { ScriptedRequest } from '../support/origins/scripted-origin.ts';
 import type { Exchange, Source } from './rows.ts';
 
-/** What a body was, and with which status it came. */
+/** A body, and the status that it came with. */
 export interface Content {
   readonly status: number;
   readonly text: string;
 }
 
-/** What was seen on both sides. */
+/** The responses that the client got, and the requests that reached the origin. */
 export interface Seen {
   readonly response: RawResponse;
   readonly interim: readonly (readonly string[])[];
-  /** The requests that the origin got. */
+  /** The requests that reached the origin. */
   readonly asked: readonly ScriptedRequest[];
 }
 
-/** How often the origin is asked: a request that gets no response is tried once more. */
+/** How often the origin may be asked. A request that gets no response is tried once more. */
 const askedTimes: Readonly<Record<Source, readonly [least: number, most: number]>> = {
   cached: [0, 0],
   refused: [0, 0],
@@ -31,7 +31,7 @@ const askedTimes: Readonly<Record<Source, readonly [least: number, most: number]
   made: [1, 2],
 };
 
-/** Throws where something is not as the row wants it. `known` is what the response is made of, if that is known. */
+/** Throws where an exchange differs from its row. `known` is the response's content, where the row determines it. */
 export function checkExchange(where: string, exchange: Exchange, seen: Seen, known: Content | undefined): void {
   const { method = 'GET', reply = {}, status, text } = exchange;
   const { response, asked } = seen;
@@ -40,7 +40,7 @@ export function checkExchange(where: string, exchange: Exchange, seen: Seen, kno
   if (wantedStatus !== undefined) expect(response.status, `${where}: status`).toBe(wantedStatus);
   expect(response.isWhole, `${where}: whole`).toBe(reply.fault !== 'midway');
   const isBare = method === 'HEAD' || wantedStatus === 204 || wantedStatus === 304;
-  // Under another status the body is another one, too.
+  // A response with another status than the known one has another body.
   const wantedText = isBare ? '' : (text ?? (wantedStatus === known?.status ? known?.text : undefined));
   if (wantedText !== undefined && reply.fault !== 'midway') {
     expect(response.body.toString('latin1'), `${where}: body`).toBe(wantedText);

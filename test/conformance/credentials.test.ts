@@ -1,4 +1,4 @@
-/** Responses with cookies, and to requests with credentials. */
+/** Responses with cookies, and responses to requests with credentials. */
 
 import { table } from './engine.ts';
 import { cached, date, fetched, gives, required, validated } from './rows.ts';
@@ -9,38 +9,38 @@ const short = 'Cache-Control: max-age=10';
 const cookie = 'Set-Cookie: a=b';
 
 table(
-  'cookies',
+  'cookies that are stored',
   [
-    required('RFC 9111 §3.1', 'as other fields are', gives(hour, cookie), cached({ has: [cookie] })),
+    required('RFC 9111 §3.1', 'are stored like other fields', gives(hour, cookie), cached({ has: [cookie] })),
     required(
       'RFC 9111 §3.1',
-      'several',
+      'are stored where there are several',
       gives(hour, cookie, 'Set-Cookie: c=d'),
       cached({ has: ['Set-Cookie: a=b, c=d'] }),
     ),
     required(
       'RFC 9111 §3.2',
-      'a 304 updates them',
+      'are updated by a 304',
       gives(short, 'ETag: "a"', cookie),
       validated({ wait: 10, has: ['Set-Cookie: a=c'] }, 'Set-Cookie: a=c'),
       cached({ has: ['Set-Cookie: a=c'] }),
     ),
     required(
       'RFC 9111 §7.3',
-      'a response with a cookie and no lifetime',
+      'do not get a heuristic lifetime',
       gives(cookie, `Last-Modified: ${date(-86_400)}`),
       fetched(),
     ),
     required(
       'RFC 9111 §5.2.2.7',
-      'a private cookie',
+      'are not stored where they are private',
       gives('Cache-Control: max-age=60, private="set-cookie"', cookie),
       cached({ lacks: ['Set-Cookie'] }),
     ),
-    required('RFC 9111 §7.3', 'a request with a cookie', gives(hour), cached({ fields: ['Cookie: a=b'] })),
+    required('RFC 9111 §7.3', 'of a request do not prevent reuse', gives(hour), cached({ fields: ['Cookie: a=b'] })),
     required(
       'RFC 9111 §7.3',
-      'a response to a request with a cookie',
+      'of a request do not prevent storing',
       fetched({ fields: ['Cookie: a=b'], reply: { fields: [hour] } }),
       cached(),
     ),
@@ -49,17 +49,17 @@ table(
 );
 
 table(
-  'cookies that are taken from what is stored',
+  'cookies that are stripped before storing',
   [
     required(
       'RFC 9111 §7.3',
-      'a cookie is not for everyone',
+      'reach only the client that fetched the response',
       { ...gives(hour, cookie), has: [cookie] },
       cached({ lacks: ['Set-Cookie'] }),
     ),
     required(
       'RFC 9111 §7.3',
-      'a cookie of a validation is for one, too',
+      'of a 304 reach only the client that validated',
       gives(short, 'ETag: "a"'),
       validated({ wait: 10 }, cookie),
       cached({ lacks: ['Set-Cookie'] }),
@@ -68,9 +68,9 @@ table(
   { cache: { setCookie: 'strip' } },
 );
 
-table('cookies that keep a response out', [
-  required('RFC 9111 §7.3', 'of a response', gives(hour, cookie), fetched()),
-  required('RFC 9111 §7.3', 'not of a request', gives(hour), cached({ fields: ['Cookie: a=b'] })),
+table('cookies and storing', [
+  required('RFC 9111 §7.3', 'a cookie of the response prevents it', gives(hour, cookie), fetched()),
+  required('RFC 9111 §7.3', 'a cookie of the request does not', gives(hour), cached({ fields: ['Cookie: a=b'] })),
 ]);
 
 const credentials = { fields: ['Authorization: Basic QTpC'] };
@@ -78,28 +78,38 @@ const authorized = (directives: string) =>
   fetched({ ...credentials, reply: { fields: [`Cache-Control: ${directives}`] } });
 
 table('Authorization', [
-  required('RFC 9111 §3.5', 'max-age is no permission', authorized('max-age=60'), fetched(credentials)),
-  required('RFC 9111 §3.5', 'max-age is no permission to anyone', authorized('max-age=60'), fetched()),
+  required('RFC 9111 §3.5', 'max-age does not allow storing', authorized('max-age=60'), fetched(credentials)),
+  required('RFC 9111 §3.5', 'max-age does not allow storing for other clients', authorized('max-age=60'), fetched()),
   required(
     'RFC 9111 §3.5',
-    'nor is Expires',
+    'Expires does not allow storing',
     fetched({ ...credentials, reply: { fields: [`Expires: ${date(60)}`] } }),
     fetched(credentials),
   ),
   required(
     'RFC 9111 §3.5',
-    'nor is proxy-revalidate',
+    'proxy-revalidate does not allow storing',
     authorized('max-age=60, proxy-revalidate'),
     fetched(credentials),
   ),
-  required('RFC 9111 §3.5', 'nor a malformed public', authorized('max-age=60, public=yes'), fetched(credentials)),
-  required('RFC 9111 §3.5', 'public', authorized('max-age=60, public'), cached(credentials)),
-  required('RFC 9111 §3.5', 'must-revalidate', authorized('max-age=60, must-revalidate'), cached(credentials)),
-  required('RFC 9111 §3.5', 's-maxage', authorized('s-maxage=60'), cached(credentials)),
-  required('RFC 9111 §3.5', 'public, and another client', authorized('max-age=60, public'), cached()),
   required(
     'RFC 9111 §3.5',
-    'what is stored is for those with credentials, too',
+    'a malformed public does not allow storing',
+    authorized('max-age=60, public=yes'),
+    fetched(credentials),
+  ),
+  required('RFC 9111 §3.5', 'public allows storing', authorized('max-age=60, public'), cached(credentials)),
+  required(
+    'RFC 9111 §3.5',
+    'must-revalidate allows storing',
+    authorized('max-age=60, must-revalidate'),
+    cached(credentials),
+  ),
+  required('RFC 9111 §3.5', 's-maxage allows storing', authorized('s-maxage=60'), cached(credentials)),
+  required('RFC 9111 §3.5', 'public allows storing for other clients', authorized('max-age=60, public'), cached()),
+  required(
+    'RFC 9111 §3.5',
+    'a stored response answers a request with credentials',
     gives('Cache-Control: max-age=60'),
     cached(credentials),
   ),
@@ -110,7 +120,7 @@ table('Authorization', [
   ),
   required(
     'RFC 9111 §3.5',
-    'a validation of one with credentials brings nothing for others',
+    'a new response to a validation with credentials is not stored',
     gives(short, 'ETag: "a"'),
     fetched({ wait: 10, ...credentials, reply: { fields: [short, 'ETag: "b"'] } }),
     fetched(),

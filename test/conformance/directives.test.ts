@@ -1,4 +1,4 @@
-/** What a response's Cache-Control says besides lifetimes. */
+/** Directives of a response's Cache-Control other than lifetimes. */
 
 import { table } from './engine.ts';
 import { cached, date, fetched, gives, optimal, required, validated } from './rows.ts';
@@ -23,12 +23,7 @@ table('no-store and private', [
     gives('Cache-Control: public, s-maxage=60, no-store'),
     fetched(),
   ),
-  required(
-    'RFC 9111 §5.2',
-    'no-store that is given an argument',
-    gives('Cache-Control: max-age=60, no-store=1'),
-    fetched(),
-  ),
+  required('RFC 9111 §5.2', 'no-store with an argument', gives('Cache-Control: max-age=60, no-store=1'), fetched()),
   required('RFC 9111 §5.2', 'no-store behind a semicolon', gives('Cache-Control: max-age=60; no-store'), fetched()),
   required(
     'RFC 9111 §5.2',
@@ -38,17 +33,22 @@ table('no-store and private', [
   ),
   required(
     'RFC 9111 §5.2.2.5',
-    'no-store is not validated later',
+    'a response with no-store is not validated later',
     gives('Cache-Control: no-store', 'ETag: "a"'),
     fetched({ asksNo: ['If-None-Match'] }),
   ),
   optimal(
     'RFC 9111 §5.2',
-    'no-store in a quoted string is none',
+    'no-store in a quoted string has no effect',
     gives('Cache-Control: max-age=60, a="no-store"'),
     cached(),
   ),
-  optimal('RFC 9111 §5.2', 'another directive that ends so', gives('Cache-Control: max-age=60, x-no-store'), cached()),
+  optimal(
+    'RFC 9111 §5.2',
+    'another directive that ends in no-store has no effect',
+    gives('Cache-Control: max-age=60, x-no-store'),
+    cached(),
+  ),
   required('RFC 9111 §5.2.2.7', 'private', gives('Cache-Control: private, max-age=60'), fetched()),
   required('RFC 9111 §5.2.2.7', 'private in any case', gives('Cache-Control: PRIVATE, max-age=60'), fetched()),
   required(
@@ -58,12 +58,7 @@ table('no-store and private', [
     fetched(),
   ),
   required('RFC 9111 §5.2.2.7', 'private beside s-maxage', gives('Cache-Control: private, s-maxage=60'), fetched()),
-  required(
-    'RFC 9111 §5.2.2.7',
-    'private that is given a token',
-    gives('Cache-Control: max-age=60, private=true'),
-    fetched(),
-  ),
+  required('RFC 9111 §5.2.2.7', 'private with a token', gives('Cache-Control: max-age=60, private=true'), fetched()),
   required(
     'RFC 9111 §5.2.2.7',
     'private with an empty list',
@@ -72,23 +67,23 @@ table('no-store and private', [
   ),
   required(
     'RFC 9111 §5.2.2.7',
-    'private with a name, and without',
+    'private with a field name, and without',
     gives('Cache-Control: max-age=60, private="a", private'),
     fetched(),
   ),
   required(
     'RFC 9111 §5.2.2.7',
-    'fields that are private are not for others',
+    'private fields do not reach other clients',
     gives('Cache-Control: max-age=60, private="x-user, x-other"', 'X-User: 1', 'X-Other: 2', 'X-All: 3'),
     fetched({ wait: 60, lacks: ['X-User'] }),
   ),
   optimal(
     'RFC 9111 §5.2.2.7',
-    'the rest of such a response is',
+    'the rest of a response with private fields is reused',
     gives('Cache-Control: max-age=60, private="x-user"', 'X-User: 1', 'X-All: 3'),
     cached({ has: ['X-All: 3'], lacks: ['X-User'] }),
   ),
-  required('RFC 9111 §5.2.2.7', 'fields that are private are for the one who asked', {
+  required('RFC 9111 §5.2.2.7', 'private fields reach the client that fetched the response', {
     ...gives('Cache-Control: max-age=60, private="x-user"', 'X-User: 1'),
     has: ['X-User: 1'],
   }),
@@ -129,14 +124,14 @@ table('no-cache', [
   ),
   required(
     'RFC 9111 §4.3.4',
-    'of a 304 holds from then on',
+    'of a 304 applies from then on',
     gives('Cache-Control: max-age=60', 'ETag: "a"'),
     validated({ wait: 60 }, 'Cache-Control: no-cache, max-age=60'),
     validated(),
   ),
   optimal(
     'RFC 9111 §5.2.2.4',
-    'for a field lets the rest be reused',
+    'for a field allows reuse of the rest',
     gives('Cache-Control: max-age=60, no-cache="a"', 'A: 1', 'B: 2'),
     cached({ has: ['B: 2'], lacks: ['A'] }),
   ),
@@ -154,17 +149,17 @@ table('no-cache', [
   ),
   required(
     'RFC 9111 §5.2.2.4',
-    'for a field, and for all',
+    'with a field name, and without',
     gives('Cache-Control: max-age=60, no-cache="a", no-cache'),
     fetched(),
   ),
-  required('RFC 9111 §5.2.2.4', 'for a field does not take it from the one who asked', {
+  required('RFC 9111 §5.2.2.4', 'for a field does not remove it for the client that fetched the response', {
     ...gives('Cache-Control: max-age=60, no-cache="a"', 'A: 1'),
     has: ['A: 1'],
   }),
   required(
     'RFC 9111 §5.2.2.4',
-    'for a field does not take it from the one for whom it is validated',
+    'for a field does not remove it for the client that validated',
     gives('Cache-Control: max-age=60, no-cache="a"', 'A: 1', 'ETag: "a"'),
     validated({ wait: 60, has: ['A: 2'] }, 'A: 2'),
     cached({ lacks: ['A'] }),
@@ -197,7 +192,7 @@ table('must-revalidate and others', [
     gives('Cache-Control: max-age=60, proxy-revalidate', 'ETag: "a"'),
     validated({ wait: 60 }),
   ),
-  required('RFC 9111 §5.2.2.9', 'public is no lifetime', gives('Cache-Control: public'), fetched()),
+  required('RFC 9111 §5.2.2.9', 'public gives no lifetime', gives('Cache-Control: public'), fetched()),
   optimal(
     'RFC 9111 §5.2.2.6',
     'no-transform',
@@ -206,11 +201,11 @@ table('must-revalidate and others', [
   ),
   optimal(
     'RFC 9111 §5.4',
-    'a Pragma of a response means nothing',
+    'Pragma in a response has no effect',
     gives(fresh, 'Pragma: no-cache'),
     cached({ has: ['Pragma: no-cache'] }),
   ),
-  optimal('RFC 9111 §5.5', 'a Warning means nothing', gives(fresh, 'Warning: 110 - "stale"'), cached()),
+  optimal('RFC 9111 §5.5', 'Warning has no effect', gives(fresh, 'Warning: 110 - "stale"'), cached()),
   optimal(
     'RFC 8246 §2',
     'immutable is reused while fresh',
@@ -229,10 +224,10 @@ table('must-revalidate and others', [
     gives('Cache-Control: max-age=60, immutable', 'ETag: "a"'),
     validated({ wait: 60 }),
   ),
-  required('RFC 8246 §2', 'immutable is no lifetime', gives('Cache-Control: immutable'), fetched()),
+  required('RFC 8246 §2', 'immutable gives no lifetime', gives('Cache-Control: immutable'), fetched()),
   optimal(
     'RFC 8246 §2',
-    'immutable, and the client wants it validated',
+    'immutable is validated for a request with no-cache',
     gives('Cache-Control: max-age=60, immutable', 'ETag: "a"'),
     validated({ fields: ['Cache-Control: no-cache'] }),
   ),

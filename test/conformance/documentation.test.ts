@@ -1,4 +1,4 @@
-/** docs/conformance.md and the lock of the suite, which have to go with expectations.json and package.json. */
+/** Checks docs/conformance.md against expectations.json and the suite's version, and the lock file of the suite. */
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -10,20 +10,20 @@ const expectations: Expectations = JSON.parse(read('expectations.json'));
 describe('docs/conformance.md', () => {
   const text = read('../../docs/conformance.md');
 
-  it('has a row for each test that is not to be passed, with the reason, and for no other', () => {
+  it('has a row with the reason for each test that is expected to fail, and no other row', () => {
     const rows = text.matchAll(/^\| `([^`]+)` \| (required|optimal) \| (.+) \|$/gm);
     const documented = [...rows].map(([, id, kind, reason]) => ({ id, kind, reason }));
     expect(documented).toEqual(Object.entries(expectations).map(([id, { kind, reason }]) => ({ id, kind, reason })));
   });
 
-  it('names the release that is run', () => {
+  it('names the release of the suite that is run', () => {
     const { dependencies } = JSON.parse(read('suite/package.json'));
     expect(text).toContain(`http-cache-tests ${dependencies['http-cache-tests']}`);
   });
 });
 
 describe('expectations.json', () => {
-  it('cites the clause of each reason', () => {
+  it('cites an RFC clause in each reason', () => {
     for (const [id, { reason }] of Object.entries(expectations)) expect(reason, id).toMatch(/^RFC \d+ §\d/);
   });
 });
@@ -31,7 +31,7 @@ describe('expectations.json', () => {
 describe('the lock of the suite', () => {
   const { packages } = JSON.parse(read('suite/package-lock.json'));
 
-  it('pins every package by its content, and names no place but the public registry', () => {
+  it('pins every package by its hash, and names only the public registry', () => {
     const { '': _root, ...installed } = packages;
     for (const [path, { integrity, resolved }] of Object.entries<{ integrity?: string; resolved?: string }>(
       installed,
@@ -41,5 +41,5 @@ describe('the lock of the suite', () => {
     }
   });
 
-  it('has no npm of its own', () => expect(packages['node_modules/npm'].name).toBe('node-fetch'));
+  it('replaces npm by node-fetch', () => expect(packages['node_modules/npm'].name).toBe('node-fetch'));
 });

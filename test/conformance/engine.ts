@@ -1,4 +1,4 @@
-/** Plays rows over real connections: the HTTP/1 listener, the whole proxy, undici, and an origin that writes bytes. */
+/** Plays rows over real connections: the HTTP/1 listener, the whole proxy, undici, and an origin that writes raw bytes. */
 
 import { describe, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
@@ -15,7 +15,7 @@ import { type Content, checkExchange, type Seen } from './checks.ts';
 import { type Part, playOrigin } from './origin-part.ts';
 import type { Exchange, Row } from './rows.ts';
 
-/** How the proxy of a table differs from what everyone gets. */
+/** Options of a table's proxy that differ from the defaults. */
 export interface Setup {
   /** Options of the route's `cache`, as a configuration file has them. */
   readonly cache?: Readonly<Record<string, unknown>>;
@@ -23,10 +23,10 @@ export interface Setup {
   readonly originTimeoutMs?: number;
 }
 
-/** Larger than the listener's own tests have them. */
+/** Larger than in the listener's own tests. */
 const limits = { targetBytes: 8192, fieldsBytes: 32_768 };
 
-/** Makes a test of each row. */
+/** Declares a test for each row. */
 export function table(title: string, rows: readonly Row[], setup: Setup = {}): void {
   describe(title, () => {
     const named = rows.map((row): [string, Row] => [`${row.kind}: ${row.name} (${row.clause})`, row]);
@@ -41,9 +41,9 @@ interface Stage extends AsyncDisposable {
   readonly proxy: WholeProxy;
   readonly listener: TestListener;
   readonly origin: ScriptedOrigin;
-  /** What the origin answers now: to the first request, and to the ones after it. */
+  /** The origin's answers to the next requests, in order. The last one repeats. */
   readonly parts: Part[];
-  /** What is stored, as far as a row knows, by host and target. */
+  /** The content that the row expects in the store, by host and target. */
   readonly stored: Map<string, Content>;
 }
 
@@ -89,7 +89,7 @@ async function play(stage: Stage, exchange: Exchange, number: number): Promise<v
   stage.proxy.clock.advance(wait * 1000);
   const body = `the body of exchange ${number}`;
   const first: Part = { body, ...reply };
-  const given: Content = { status: first.status ?? 200, text: first.body };
+  const firstContent: Content = { status: first.status ?? 200, text: first.body };
   const key = `${host}${target}`;
   const attempt = async (): Promise<void> => {
     const known = source === 'fetched' ? contentOf(first) : stage.stored.get(key);
@@ -105,14 +105,14 @@ async function play(stage: Stage, exchange: Exchange, number: number): Promise<v
   };
   if (exchange.soon === true) await soon(attempt);
   else await attempt();
-  const isNew = source === 'refreshing' ? given.status === 200 : source === 'fetched' && method === 'GET';
-  if (isNew && given.status !== 304) stage.stored.set(key, given);
+  const isNew = source === 'refreshing' ? firstContent.status === 200 : source === 'fetched' && method === 'GET';
+  if (isNew && firstContent.status !== 304) stage.stored.set(key, firstContent);
 }
 
-/** Tries until it succeeds; throws what the last try has thrown where that takes too long. */
+/** Repeats `attempt` until it succeeds. Throws the last attempt's error where that takes too long. */
 async function soon(attempt: () => Promise<void>): Promise<void> {
   let failure: unknown;
-  const isSo = () =>
+  const succeeds = () =>
     attempt().then(
       () => true,
       (thrown: unknown) => {
@@ -120,21 +120,21 @@ async function soon(attempt: () => Promise<void>): Promise<void> {
         return false;
       },
     );
-  await until('it is so', isSo).catch(() => {
+  await until('the exchange succeeds', succeeds).catch(() => {
     throw failure;
   });
 }
 
-/** The last part is what a client gets. */
+/** Returns the content of the last reply, which the client gets. */
 function contentOf({ again, ...part }: Part): Content {
   return again === undefined
     ? { status: part.status ?? 200, text: part.body }
     : contentOf({ body: part.body, ...again });
 }
 
-type Asked = Required<Pick<Exchange, 'host' | 'target' | 'method'>>;
+type Destination = Required<Pick<Exchange, 'host' | 'target' | 'method'>>;
 
-async function send(stage: Stage, exchange: Exchange, { host, target, method }: Asked): Promise<Seen> {
+async function send(stage: Stage, exchange: Exchange, { host, target, method }: Destination): Promise<Seen> {
   const { fields = [], body } = exchange;
   const before = stage.origin.requests.length;
   const asked = () => stage.origin.requests.slice(before);
@@ -150,7 +150,7 @@ async function send(stage: Stage, exchange: Exchange, { host, target, method }: 
       if (exchange.source === 'refreshing') await until('the origin is asked', async () => asked().length > 0);
       return { response, interim, asked: asked() };
     }
-    // Ours is on every message (RFC 9110 §7.6.3).
+    // The proxy adds its own Via to every message (RFC 9110 §7.6.3).
     const lines = response.lines.filter(([name]) => name !== 'Via');
     interim.push([String(response.status), ...lines.map(([name, value]) => `${name}: ${value}`)]);
   }

@@ -6,7 +6,7 @@ import { cached, date, gives, required, validated } from './rows.ts';
 const hour = 'Cache-Control: max-age=3600';
 const short = 'Cache-Control: max-age=10';
 
-/** Fields that a cache stores and gives to everyone, with two values. */
+/** Fields that a cache stores and gives to all clients, with two values each. */
 const stored: readonly (readonly [name: string, before: string, after: string])[] = [
   ['Test-Header', 'a', 'b'],
   ['X-Test-Header', 'a', 'b'],
@@ -31,15 +31,15 @@ const stored: readonly (readonly [name: string, before: string, after: string])[
   ['Warning', '199 - "a"', '199 - "b"'],
 ];
 
-/** Fields that are about the stored bytes, which a 304 does not have: stored, and not updated. */
-const ofTheBytes: readonly (readonly [name: string, before: string, after: string])[] = [
+/** Fields that describe the stored bytes. They are stored, and a 304 does not update them. */
+const bodyFields: readonly (readonly [name: string, before: string, after: string])[] = [
   ['Content-Encoding', 'x-a', 'x-b'],
   ['Content-Range', 'a', 'b'],
   ['Content-Length', '22', '10'],
 ];
 
-/** Fields of one connection, or of a proxy before us. */
-const ofTheConnection: readonly (readonly [name: string, value: string])[] = [
+/** Fields of one connection, or for the next proxy only. */
+const connectionFields: readonly (readonly [name: string, value: string])[] = [
   ['Connection', 'x'],
   ['Keep-Alive', 'timeout=99, max=7'],
   ['Proxy-Connection', 'keep-alive'],
@@ -54,7 +54,7 @@ table('fields that are stored', [
   ...stored.map(([name, value]) =>
     required('RFC 9111 §3.1', name, gives(hour, `${name}: ${value}`), cached({ has: [`${name}: ${value}`] })),
   ),
-  ...ofTheBytes.map(([name, value]) =>
+  ...bodyFields.map(([name, value]) =>
     required('RFC 9111 §3.1', name, gives(hour, `${name}: ${value}`), cached({ has: [`${name}: ${value}`] })),
   ),
   required(
@@ -73,20 +73,20 @@ table('fields that are stored', [
   required('RFC 9111 §3.1', 'Vary', gives(hour, 'Vary: Foo'), cached({ has: ['Vary: Foo'] })),
   required(
     'RFC 9110 §5.3',
-    'lines of one name, in order',
+    'several lines of one name, in order',
     gives(hour, 'Foo: 1', 'Bar: x', 'Foo: 2'),
     cached({ has: ['Foo: 1, 2'] }),
   ),
   required(
     'RFC 9110 §5.5',
-    'values with other characters',
+    'values with characters outside ASCII',
     gives(hour, 'Foo: \xe9\xff'),
     cached({ has: ['Foo: \xe9\xff'] }),
   ),
 ]);
 
 table('fields that are not stored', [
-  ...ofTheConnection.map(([name, value]) =>
+  ...connectionFields.map(([name, value]) =>
     required(
       'RFC 9111 §3.1',
       name,
@@ -102,23 +102,23 @@ table('fields that are not stored', [
   ),
   required(
     'RFC 9110 §7.6.1',
-    'those that Connection lists',
+    'fields that Connection lists',
     gives(hour, 'Connection: a, b', 'A: 1', 'B: 2', 'C: 3'),
     cached({ has: ['C: 3'], lacks: ['A', 'B'] }),
   ),
   required(
     'RFC 9110 §7.6.1',
-    'those that Connection lists in another case',
+    'fields that Connection lists in another case',
     gives(hour, 'Connection: FOO', 'Foo: 1'),
     cached({ lacks: ['Foo'] }),
   ),
-  required('RFC 9110 §7.6.1', 'those that Connection lists are not even passed on', {
+  required('RFC 9110 §7.6.1', 'fields that Connection lists are not passed on either', {
     ...gives(hour, 'Connection: foo', 'Foo: 1'),
     lacks: ['Foo'],
   }),
   required(
     'RFC 9111 §3.1',
-    'those that a 304 says are of its connection',
+    'fields that Connection of a 304 lists',
     gives(short, 'ETag: "a"', 'Foo: 1'),
     validated({ wait: 10, has: ['Foo: 1'] }, 'Connection: foo', 'Foo: 2'),
     cached({ has: ['Foo: 1'] }),
@@ -144,19 +144,19 @@ table('fields that a 304 updates', [
   ),
   required(
     'RFC 9111 §3.2',
-    'what the stored response has not got',
+    'a field that the stored response lacks',
     gives(short, 'ETag: "a"'),
     validated({ wait: 10 }, 'New: 1'),
     cached({ has: ['New: 1'] }),
   ),
   required(
     'RFC 9111 §3.2',
-    'a 304 to a date, too',
+    'a field, where the 304 answers If-Modified-Since',
     gives(short, `Last-Modified: ${date(-9)}`, 'Foo: 1'),
     validated({ wait: 10, has: ['Foo: 2'] }, 'Foo: 2'),
     cached({ has: ['Foo: 2'] }),
   ),
-  ...ofTheBytes.map(([name, before, after]) =>
+  ...bodyFields.map(([name, before, after]) =>
     required(
       'RFC 9111 §3.2',
       `not ${name}`,
@@ -165,7 +165,7 @@ table('fields that a 304 updates', [
       cached({ has: [`${name}: ${before}`] }),
     ),
   ),
-  ...ofTheConnection
+  ...connectionFields
     .slice(2)
     .map(([name, value]) =>
       required(

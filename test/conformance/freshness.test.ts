@@ -1,29 +1,39 @@
-/** For how long a response is reused without asking: explicit lifetimes. */
+/** Explicit lifetimes: for how long a response is reused without asking the origin. */
 
 import { table } from './engine.ts';
 import { cached, date, fetched, gives, optimal, required } from './rows.ts';
 
 table('max-age', [
-  required('RFC 9111 §4.2', 'nothing without any freshness', gives(), fetched()),
-  optimal('RFC 9111 §5.2.2.1', 'until the last second', gives('Cache-Control: max-age=60'), cached({ wait: 59 })),
-  required('RFC 9111 §5.2.2.1', 'not after', gives('Cache-Control: max-age=60'), fetched({ wait: 60 })),
-  required('RFC 9111 §5.2.2.1', 'not when it is 0', gives('Cache-Control: max-age=0'), fetched()),
+  required('RFC 9111 §4.2', 'or another lifetime is needed for reuse', gives(), fetched()),
+  optimal(
+    'RFC 9111 §5.2.2.1',
+    'allows reuse until the last second',
+    gives('Cache-Control: max-age=60'),
+    cached({ wait: 59 }),
+  ),
+  required(
+    'RFC 9111 §5.2.2.1',
+    'allows no reuse at its end',
+    gives('Cache-Control: max-age=60'),
+    fetched({ wait: 60 }),
+  ),
+  required('RFC 9111 §5.2.2.1', 'of 0 allows no reuse', gives('Cache-Control: max-age=0'), fetched()),
   optimal('RFC 9111 §5.2', 'in any case', gives('cache-control: MaX-aGe=60'), cached({ wait: 59 })),
   optimal(
     'RFC 9111 §5.3',
-    'rather than an Expires in the past',
+    'counts rather than an Expires in the past',
     gives('Cache-Control: max-age=60', `Expires: ${date(-100)}`),
     cached({ wait: 59 }),
   ),
   optimal(
     'RFC 9111 §5.3',
-    'rather than an Expires that is none',
+    'counts rather than an invalid Expires',
     gives('Cache-Control: max-age=60', 'Expires: 0'),
     cached({ wait: 59 }),
   ),
   required(
     'RFC 9111 §5.3',
-    'rather than an Expires in the future',
+    'counts rather than an Expires in the future',
     gives('Cache-Control: max-age=0', `Expires: ${date(100)}`),
     fetched(),
   ),
@@ -55,13 +65,13 @@ table('max-age', [
   ),
   required(
     'RFC 9111 §4.2.1',
-    'of several the first if it is the shorter',
+    'counts where it is the first of several, and shorter',
     gives('Cache-Control: max-age=0, max-age=60'),
     fetched(),
   ),
   required(
     'RFC 9111 §4.2.1',
-    'of several lines the first if it is the shorter',
+    'counts where it is the first of several lines, and shorter',
     gives('Cache-Control: max-age=0', 'Cache-Control: max-age=60'),
     fetched(),
   ),
@@ -77,30 +87,35 @@ table('max-age', [
     (argument) =>
       required(
         'RFC 9111 §4.2.1',
-        `of ${argument === '' ? 'nothing' : argument} is none`,
+        `of ${argument === '' ? 'nothing' : argument} allows no reuse`,
         gives(`Cache-Control: max-age=${argument}`),
         fetched(),
       ),
   ),
   required(
     'RFC 9111 §5.2',
-    'not one in a quoted string before it',
+    'in a quoted string does not count before the real one',
     gives('Cache-Control: ext="max-age=3600", max-age=1'),
     fetched({ wait: 2 }),
   ),
   required(
     'RFC 9111 §5.2',
-    'not one in a quoted string after it',
+    'in a quoted string does not count after the real one',
     gives('Cache-Control: max-age=1, ext="max-age=3600"'),
     fetched({ wait: 2 }),
   ),
   required(
     'RFC 9111 §5.2',
-    'not one with an escaped quote around it',
+    'in a quoted string with escaped quotes does not count',
     gives('Cache-Control: ext="\\", max-age=3600, \\"", max-age=1'),
     fetched({ wait: 2 }),
   ),
-  required('RFC 9111 §5.2', 'not another directive that ends so', gives('Cache-Control: x-max-age=3600'), fetched()),
+  required(
+    'RFC 9111 §5.2',
+    'is not part of the name of another directive',
+    gives('Cache-Control: x-max-age=3600'),
+    fetched(),
+  ),
 ]);
 
 table('s-maxage', [
@@ -113,43 +128,48 @@ table('s-maxage', [
   ),
   required(
     'RFC 9111 §5.2.2.10',
-    'rather than a longer max-age',
+    'counts rather than a longer max-age',
     gives('Cache-Control: max-age=3600, s-maxage=1'),
     fetched({ wait: 2 }),
   ),
   required(
     'RFC 9111 §5.2.2.10',
-    'rather than a longer max-age after it',
+    'counts rather than a longer max-age after it',
     gives('Cache-Control: s-maxage=1, max-age=3600'),
     fetched({ wait: 2 }),
   ),
   required(
     'RFC 9111 §5.2.2.10',
-    'on another line',
+    'counts on another line',
     gives('Cache-Control: max-age=3600', 'Cache-Control: s-maxage=1'),
     fetched({ wait: 2 }),
   ),
   optimal(
     'RFC 9111 §5.2.2.10',
-    'rather than a shorter max-age',
+    'counts rather than a shorter max-age',
     gives('Cache-Control: max-age=1, s-maxage=60'),
     cached({ wait: 59 }),
   ),
   optimal(
     'RFC 9111 §5.2.2.10',
-    'rather than max-age=0 and an Expires in the past',
+    'counts rather than max-age=0 and an Expires in the past',
     gives('Cache-Control: max-age=0, s-maxage=60', `Expires: ${date(-9)}`),
     cached({ wait: 59 }),
   ),
-  required('RFC 9111 §5.2.2.10', 'of 0', gives('Cache-Control: max-age=3600, s-maxage=0'), fetched()),
-  required('RFC 9111 §4.2.1', 'that is no number', gives('Cache-Control: max-age=3600, s-maxage=x'), fetched()),
+  required('RFC 9111 §5.2.2.10', 'of 0 allows no reuse', gives('Cache-Control: max-age=3600, s-maxage=0'), fetched()),
+  required(
+    'RFC 9111 §4.2.1',
+    'that is no number allows no reuse',
+    gives('Cache-Control: max-age=3600, s-maxage=x'),
+    fetched(),
+  ),
 ]);
 
 table('Expires', [
-  optimal('RFC 9111 §5.3', 'in the future', gives(`Expires: ${date(60)}`), cached({ wait: 59 })),
-  required('RFC 9111 §5.3', 'not after', gives(`Expires: ${date(60)}`), fetched({ wait: 60 })),
-  required('RFC 9111 §5.3', 'in the past', gives(`Expires: ${date(-60)}`), fetched()),
-  required('RFC 9111 §5.3', 'at the present', gives(`Expires: ${date(0)}`), fetched()),
+  optimal('RFC 9111 §5.3', 'in the future allows reuse', gives(`Expires: ${date(60)}`), cached({ wait: 59 })),
+  required('RFC 9111 §5.3', 'allows no reuse when it is reached', gives(`Expires: ${date(60)}`), fetched({ wait: 60 })),
+  required('RFC 9111 §5.3', 'in the past allows no reuse', gives(`Expires: ${date(-60)}`), fetched()),
+  required('RFC 9111 §5.3', 'of now allows no reuse', gives(`Expires: ${date(0)}`), fetched()),
   required(
     'RFC 9111 §4.2.1',
     'counts from Date',
@@ -158,17 +178,17 @@ table('Expires', [
   ),
   optimal(
     'RFC 9111 §4.2.1',
-    'counts from Date, also where that is ahead',
+    'counts from a Date in the future, too',
     gives(`Expires: ${date(160)}`, `Date: ${date(100)}`),
     cached({ wait: 59 }),
   ),
   required(
     'RFC 9111 §4.2.1',
-    'is over by a Date in the past',
+    'with a Date in the past is no later',
     gives(`Expires: ${date(60)}`, `Date: ${date(-60)}`),
     fetched({ wait: 61 }),
   ),
-  required('RFC 9111 §4.2.3', 'is over by Age', gives(`Expires: ${date(60)}`, 'Age: 60'), fetched()),
+  required('RFC 9111 §4.2.3', 'is over where Age says so', gives(`Expires: ${date(60)}`, 'Age: 60'), fetched()),
   optimal(
     'RFC 9111 §5.3',
     'counts from the arrival where there is no Date',
@@ -177,7 +197,7 @@ table('Expires', [
   ),
   required(
     'RFC 9111 §4.2.1',
-    'the first of two if it is the earlier',
+    'counts where it is the first of two, and earlier',
     gives(`Expires: ${date(-60)}`, `Expires: ${date(60)}`),
     fetched(),
   ),
@@ -213,10 +233,12 @@ table('Expires', [
     '2050-08-18T02:01:18Z',
     'Thu, 18 Aug 2050 25:01:18 GMT',
     'Thu, 18 Foo 2050 02:01:18 GMT',
-  ].map((expires) => required('RFC 9111 §5.3', `"${expires}" is in the past`, gives(`Expires: ${expires}`), fetched())),
+  ].map((expires) =>
+    required('RFC 9111 §5.3', `"${expires}" is no date and counts as past`, gives(`Expires: ${expires}`), fetched()),
+  ),
   required(
     'RFC 9111 §5.3',
-    'two lines that are no dates',
+    'allows no reuse with two lines that are no dates',
     gives('Expires: Thu, 18 Aug 2050 2:01:18 GMT', 'Expires: Thu, 18 Aug 2050 2:01:19 GMT'),
     fetched(),
   ),

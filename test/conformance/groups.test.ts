@@ -5,7 +5,7 @@ import { cached, type Details, type Exchange, fetched, optimal, required } from 
 
 const hour = 'Cache-Control: max-age=3600';
 
-/** A response is stored for this target. */
+/** An exchange after which a response is stored for this target. */
 const stores = (target: string, ...fields: string[]): Exchange =>
   fetched({ target, reply: { fields: [hour, ...fields] } });
 const sends = (method: string, details: Details = {}): Exchange => fetched({ method, body: 'abc', ...details });
@@ -27,7 +27,7 @@ table('groups', [
   ),
   optimal(
     'RFC 9875 §3',
-    'or several',
+    'an unsafe request invalidates several groups',
     stores('/b', group('g')),
     stores('/c', group('h')),
     sends('POST', clears('g', 'h')),
@@ -36,21 +36,21 @@ table('groups', [
   ),
   optimal(
     'RFC 9875 §2',
-    'a response is of several groups',
+    'a response may belong to several groups',
     stores('/b', 'Cache-Groups: "x", "g"'),
     sends('POST', clears('g')),
     fetched({ target: '/b' }),
   ),
   optimal(
     'RFC 9875 §2',
-    'a response says so in two lines',
+    'the groups of a response may be on two lines',
     stores('/b', group('x'), group('g')),
     sends('POST', clears('g')),
     fetched({ target: '/b' }),
   ),
   optimal(
     'RFC 9875 §2',
-    'of 32 groups',
+    'a response may belong to 32 groups',
     stores(
       '/b',
       `Cache-Groups: ${Array.from({ length: 32 }, (_, index) => `"${String(index).padStart(32, 'g')}"`).join(', ')}`,
@@ -60,14 +60,14 @@ table('groups', [
   ),
   required(
     'RFC 9875 §3',
-    'other groups stay',
+    'other groups stay valid',
     stores('/b', group('h')),
     sends('POST', clears('g')),
     cached({ target: '/b' }),
   ),
   required(
     'RFC 9875 §2',
-    'names are compared by case',
+    'names are case-sensitive',
     stores('/b', group('G')),
     sends('POST', clears('g')),
     cached({ target: '/b' }),
@@ -88,14 +88,14 @@ table('groups', [
   ),
   required(
     'RFC 9875 §2.1',
-    'a group of another host stays',
+    'a group of another host stays valid',
     fetched({ host: 'other.example', target: '/b', reply: { fields: [hour, group('g')] } }),
     sends('POST', clears('g')),
     cached({ host: 'other.example', target: '/b' }),
   ),
   required(
     'RFC 9875 §2.2',
-    'groups do not lead to groups',
+    'invalidation does not spread to the other groups of a response',
     stores('/b', 'Cache-Groups: "g", "h"'),
     stores('/c', group('h')),
     sends('POST', clears('g')),
@@ -104,21 +104,21 @@ table('groups', [
   ),
   required(
     'RFC 9875 §2',
-    'a group that is no string is none',
+    'a group that is no string is ignored',
     stores('/b', 'Cache-Groups: g'),
     sends('POST', clears('g')),
     cached({ target: '/b' }),
   ),
   required(
     'RFC 9875 §3',
-    'a list that is not valid is none',
+    'an invalid list is ignored',
     stores('/b', group('g')),
     sends('POST', answers(200, 'Cache-Group-Invalidation: "g", &')),
     cached({ target: '/b' }),
   ),
   optimal(
     'RFC 9875 §3',
-    'what is invalid is fetched, and stored again',
+    'an invalidated response is fetched and stored again',
     stores('/b', group('g'), 'ETag: "a"'),
     sends('POST', clears('g')),
     stores('/b', group('g')),

@@ -1,4 +1,4 @@
-/** Interim responses (RFC 9110 §15.2): passed on as they come, and never from the store. */
+/** Interim responses (RFC 9110 §15.2): passed on as they arrive, and never sent from the store. */
 
 import { table } from './engine.ts';
 import { cached, type Exchange, fetched, gives, optimal, required, validated } from './rows.ts';
@@ -17,13 +17,13 @@ const sends = (
 table('interim responses', [
   optimal(
     'RFC 9110 §15.2.1',
-    'a 102 is passed on, and what follows is stored',
+    'a 102 is passed on, and the final response is stored',
     sends([processing], [['102']], hour),
     cached({ interim: [] }),
   ),
   optimal(
     'RFC 8297 §2',
-    'a 103 is passed on with its fields, and what follows is stored',
+    'a 103 is passed on with its fields, and the final response is stored',
     sends([hints], [seenHints], hour),
     cached({ interim: [] }),
   ),
@@ -35,41 +35,41 @@ table('interim responses', [
   ),
   optimal(
     'RFC 8297 §2',
-    'lines of one name',
+    'several lines of one name are passed on',
     sends([['103 Early Hints', 'Link: </a>', 'Link: </b>']], [['103', 'Link: </a>', 'Link: </b>']]),
   ),
   optimal(
     'RFC 9110 §15.2',
-    'before what is not stored',
+    'are passed on before a response that is not stored',
     sends([hints], [seenHints], 'Cache-Control: no-store'),
     sends([hints], [seenHints]),
   ),
   optimal(
     'RFC 9110 §15.2',
-    'before an error',
+    'are passed on before an error',
     fetched({ reply: { status: 404, interim: [hints] }, interim: [seenHints] }),
   ),
   optimal(
     'RFC 9110 §15.2',
-    'under POST',
+    'are passed on under POST',
     fetched({ method: 'POST', body: 'x', reply: { interim: [processing] }, interim: [['102']] }),
   ),
   optimal(
     'RFC 9110 §15.2',
-    'during a validation',
+    'are passed on during a validation',
     gives('Cache-Control: max-age=10', 'ETag: "a"'),
     validated({ wait: 10, reply: { status: 304, interim: [hints] }, interim: [seenHints] }),
     cached({ interim: [] }),
   ),
   required(
     'RFC 8297 §2',
-    'fields of a 103 are not those of what follows',
+    'fields of a 103 are not added to the final response',
     { ...sends([hints], [seenHints], hour), lacks: ['Link', 'X-My-Header'] },
     cached({ lacks: ['Link', 'X-My-Header'], interim: [] }),
   ),
   required(
     'RFC 9110 §7.6.1',
-    'fields of a connection are not passed on',
+    'fields of the connection are not passed on',
     sends([['103 Early Hints', 'Connection: x', 'X: 1', 'Link: </a>']], [['103', 'Link: </a>']]),
   ),
   required(
@@ -78,7 +78,7 @@ table('interim responses', [
     sends([['103 Early Hints', hour]], [['103', hour]]),
     fetched(),
   ),
-  required('RFC 9110 §15.2', 'are not from a stale response either', gives('Cache-Control: max-age=10'), {
+  required('RFC 9110 §15.2', 'are not sent with a stale response', gives('Cache-Control: max-age=10'), {
     source: 'stale',
     wait: 10,
     reply: { status: 503, interim: [] },

@@ -1,4 +1,4 @@
-/** What makes two requests ask for the same, and what of POST a GET may get. */
+/** Cache keys: which requests share a response, and which responses to POST may answer GET. */
 
 import { table } from './engine.ts';
 import { cached, date, type Exchange, fetched, optimal, required } from './rows.ts';
@@ -7,8 +7,8 @@ const hour = 'Cache-Control: max-age=3600';
 const stores = (target: string, host = 'example.org'): Exchange => fetched({ host, target, reply: { fields: [hour] } });
 
 /**
- * Targets that are different. The first ones are spellings of one URI (RFC 3986 §6.2), which the origin gets as they were sent (RFC
- * 9110 §7.7) and may tell apart.
+ * Pairs of targets with different keys. The first pairs are spellings of one URI (RFC 3986 §6.2). The origin gets them as sent
+ * (RFC 9110 §7.7) and may tell them apart.
  */
 const different: readonly (readonly [string, string])[] = [
   ['/a%7eb', '/a~b'],
@@ -33,27 +33,27 @@ const different: readonly (readonly [string, string])[] = [
 ];
 
 table('targets', [
-  optimal('RFC 9111 §2', 'the same query', stores('/a?x=1'), cached({ target: '/a?x=1' })),
+  optimal('RFC 9111 §2', 'the same query matches', stores('/a?x=1'), cached({ target: '/a?x=1' })),
   ...different.map(([stored, target]) =>
     required('RFC 9111 §2', `${stored} is not ${target}`, stores(stored), fetched({ target })),
   ),
-  required('RFC 9111 §2', 'another host', stores('/a'), fetched({ host: 'other.example' })),
-  required('RFC 9111 §2', 'another port', stores('/a'), fetched({ host: 'example.org:81' })),
+  required('RFC 9111 §2', 'another host does not match', stores('/a'), fetched({ host: 'other.example' })),
+  required('RFC 9111 §2', 'another port does not match', stores('/a'), fetched({ host: 'example.org:81' })),
   optimal(
     'RFC 9110 §4.2.3',
-    'the host in another case',
+    'the host in another case matches',
     stores('/a'),
     cached({ host: 'EXAMPLE.org', text: 'the body of exchange 1', status: 200 }),
   ),
   optimal(
     'RFC 9110 §4.2.3',
-    'the port that is the default',
+    'the default port matches no port',
     stores('/a'),
     cached({ host: 'example.org:80', text: 'the body of exchange 1', status: 200 }),
   ),
   required(
     'RFC 9112 §3.2.2',
-    'a target in absolute form, whatever Host says',
+    'a target in absolute form counts rather than Host',
     stores('/a'),
     fetched({ target: 'http://other.example/a' }),
   ),
@@ -82,91 +82,101 @@ table('responses to POST', [
     post(hour, 'Content-Location: http://example.org/a'),
     cached({ text: 'posted' }),
   ),
-  required('RFC 9111 §4.2', 'not when it is over', post(hour, 'Content-Location: /a'), fetched({ wait: 3600 })),
-  required('RFC 9110 §9.3.3', 'not without Content-Location', post(hour), fetched()),
+  required(
+    'RFC 9111 §4.2',
+    'do not answer GET after their lifetime',
+    post(hour, 'Content-Location: /a'),
+    fetched({ wait: 3600 }),
+  ),
+  required('RFC 9110 §9.3.3', 'do not answer GET without Content-Location', post(hour), fetched()),
   required(
     'RFC 9110 §9.3.3',
-    'not with that of another target',
+    'do not answer GET with a Content-Location of another target',
     post(hour, 'Content-Location: /b'),
     fetched(),
     fetched({ target: '/b' }),
   ),
   required(
     'RFC 9110 §9.3.3',
-    'not with that of another host',
+    'do not answer GET with a Content-Location of another host',
     post(hour, 'Content-Location: http://other.example/a'),
     fetched(),
   ),
   required(
     'RFC 9110 §9.3.3',
-    'not without explicit freshness',
+    'do not answer GET without explicit freshness',
     post(`Last-Modified: ${date(-86_400)}`, 'Content-Location: /a'),
     fetched(),
   ),
   required(
     'RFC 9111 §5.2.2.5',
-    'not with no-store',
+    'do not answer GET with no-store',
     post('Cache-Control: max-age=60, no-store', 'Content-Location: /a'),
     fetched(),
   ),
   required(
     'RFC 9110 §9.3.3',
-    'not another POST',
+    'do not answer another POST',
     post(hour, 'Content-Location: /a'),
     post(hour, 'Content-Location: /a'),
   ),
   required(
     'RFC 9110 §9.3.4',
-    'those to PUT answer nothing',
+    'do answer GET, responses to PUT do not',
     fetched({ method: 'PUT', body: 'x', reply: { fields: [hour, 'Content-Location: /a'] } }),
     fetched(),
   ),
   required(
     'RFC 9110 §9.3.5',
-    'those to DELETE answer nothing',
+    'do answer GET, responses to DELETE do not',
     fetched({ method: 'DELETE', reply: { fields: [hour, 'Content-Location: /a'] } }),
     fetched(),
   ),
 ]);
 
 table(
-  'keys of the operator: some parameters',
+  'a configured key with some query parameters',
   [
     optimal(
       'RFC 9111 §2',
-      'what is ignored',
+      'leaves out an ignored parameter',
       stores('/a?x=1&utm_a=1'),
       cached({ target: '/a?x=1&utm_a=2', text: 'the body of exchange 1', status: 200 }),
     ),
-    required('RFC 9111 §2', 'what is not ignored', stores('/a?x=1&utm_a=1'), fetched({ target: '/a?x=2&utm_a=1' })),
+    required(
+      'RFC 9111 §2',
+      'has the other parameters',
+      stores('/a?x=1&utm_a=1'),
+      fetched({ target: '/a?x=2&utm_a=1' }),
+    ),
   ],
   { cache: { key: { query: { ignore: ['utm_*'] } } } },
 );
 
 table(
-  'keys of the operator: fields and cookies',
+  'a configured key with fields and cookies',
   [
     required(
       'RFC 9111 §4.1',
-      'another value of a field',
+      'differs by the value of a field',
       fetched({ fields: ['X-Tenant: 1'], reply: { fields: [hour] } }),
       fetched({ fields: ['X-Tenant: 2'] }),
     ),
     optimal(
       'RFC 9111 §4.1',
-      'the same value of a field',
+      'matches by the value of a field',
       fetched({ fields: ['X-Tenant: 1'], reply: { fields: [hour] } }),
       cached({ fields: ['X-Tenant: 1'] }),
     ),
     required(
       'RFC 9111 §4.1',
-      'another value of a cookie',
+      'differs by the value of a cookie',
       fetched({ fields: ['Cookie: lang=en; id=1'], reply: { fields: [hour] } }),
       fetched({ fields: ['Cookie: id=1; lang=de'] }),
     ),
     optimal(
       'RFC 9111 §4.1',
-      'the same value of a cookie',
+      'matches by the value of a cookie',
       fetched({ fields: ['Cookie: lang=en; id=1'], reply: { fields: [hour] } }),
       cached({ fields: ['Cookie: id=2; lang=en'] }),
     ),

@@ -1,4 +1,4 @@
-/** The origin's part in a row: writes what the row says, byte for byte. */
+/** The origin of a row: writes the reply that the row states. */
 
 import { fieldValue, hasField } from '../../src/http/fields.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
@@ -6,7 +6,7 @@ import type { Exchange, ScriptedRequest } from '../support/origins/scripted-orig
 import { fieldsOf } from '../support/values/fields-of.ts';
 import type { Reply } from './rows.ts';
 
-/** A reply whose body is known. */
+/** A reply with a body. */
 export type Part = Reply & { readonly body: string };
 
 /** Answers one request. `now` in epoch milliseconds. */
@@ -19,9 +19,9 @@ export async function playOrigin(exchange: Exchange, part: Part, now: number): P
   const { status, text, more } = selectRange(request, part);
   const isBare = status === 204 || status === 304;
   const fields = [...(part.fields ?? []), ...more];
-  const given = fieldsOf(...fields);
-  if (part.hasDate !== false && !hasField(given, 'date')) fields.push(`Date: ${formatHttpDate(now)}`);
-  if (!isBare && !hasField(given, 'content-length')) fields.push(`Content-Length: ${text.length}`);
+  const replyFields = fieldsOf(...fields);
+  if (part.hasDate !== false && !hasField(replyFields, 'date')) fields.push(`Date: ${formatHttpDate(now)}`);
+  if (!isBare && !hasField(replyFields, 'content-length')) fields.push(`Content-Length: ${text.length}`);
   const head = headOf(`${status} Said`, fields);
   const content = isBare || request.method === 'HEAD' ? '' : text;
   if (part.fault !== 'midway') return void (await send(head + content));
@@ -33,7 +33,7 @@ function headOf(line: string, fields: readonly string[]): string {
   return `${[`HTTP/1.1 ${line}`, ...fields].join('\r\n')}\r\n\r\n`;
 }
 
-/** What of the body is sent, and the fields that say so (RFC 9110 §14.2, §13.1.5). */
+/** Picks the part of the body that the request's Range asks for, with its fields (RFC 9110 §14.2, §13.1.5). */
 function selectRange({ fields }: ScriptedRequest, { status = 200, body, fields: own = [], hasRanges }: Part) {
   const whole = { status, text: body, more: [] };
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(fieldValue(fields, 'range') ?? '') ?? [];

@@ -1,4 +1,4 @@
-/** Runs our own rows with vitest, and reads which of them were passed. */
+/** Runs our own rows with vitest, and reads which of them passed. */
 
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { startLine } from '../support/processes/rangeway-process.ts';
 import type { Wait } from './public-suite.ts';
 import type { Verdict } from './verdicts.ts';
 
-/** As much of vitest's report as is read here. */
+/** The part of vitest's report that is read here. */
 interface Report {
   readonly success: boolean;
   readonly testResults: readonly {
@@ -21,7 +21,7 @@ interface Report {
   }[];
 }
 
-/** The verdicts, and whether all that vitest ran was passed: the folder has tests that are no rows, too. */
+/** Returns the verdicts of the rows. `isGreen` says whether all tests of the folder passed: some of them are no rows. */
 export async function runOwnRows(
   wait: Wait,
 ): Promise<{ readonly verdicts: readonly Verdict[]; readonly isGreen: boolean }> {

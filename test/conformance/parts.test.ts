@@ -1,4 +1,4 @@
-/** Parts of representations: what is stored in whole answers ranges, and what is stored in part is completed. */
+/** Ranges: a response that is stored in whole answers them, and one that is stored in part is completed. */
 
 import { table } from './engine.ts';
 import { cached, type Details, date, type Exchange, fetched, gives, optimal, required, validated } from './rows.ts';
@@ -6,7 +6,7 @@ import { cached, type Details, date, type Exchange, fetched, gives, optimal, req
 const hour = 'Cache-Control: max-age=3600';
 const strong = 'ETag: "a"';
 const digits = '0123456789';
-/** Some blocks of the store, each byte told by the ones around it. */
+/** A text of several blocks. The characters around a position tell where it is. */
 const long = Array.from({ length: 2000 }, (_, index) => String(index).padStart(5, '.')).join('');
 
 const whole = (...fields: string[]): Exchange => fetched({ reply: { fields: [hour, ...fields], body: digits } });
@@ -19,13 +19,13 @@ const part = (value: string, text: string, contentRange: string): Exchange =>
     has: [`Content-Range: bytes ${contentRange}`, `Content-Length: ${text.length}`],
   });
 
-table('ranges of what is stored in whole', [
-  optimal('RFC 9110 §14.2', 'first and last', whole(), part('0-1', '01', '0-1/10')),
+table('ranges of a response that is stored in whole', [
+  optimal('RFC 9110 §14.2', 'the first two bytes', whole(), part('0-1', '01', '0-1/10')),
   optimal('RFC 9110 §14.1.2', 'one byte', whole(), part('9-9', '9', '9-9/10')),
   optimal('RFC 9110 §14.1.2', 'to the end', whole(), part('1-', '123456789', '1-9/10')),
-  optimal('RFC 9110 §14.1.2', 'the last ones', whole(), part('-1', '9', '9-9/10')),
-  optimal('RFC 9110 §14.1.2', 'more than the last ones', whole(), part('-99', digits, '0-9/10')),
-  optimal('RFC 9110 §14.1.2', 'beyond the end', whole(), part('5-99', '56789', '5-9/10')),
+  optimal('RFC 9110 §14.1.2', 'a suffix', whole(), part('-1', '9', '9-9/10')),
+  optimal('RFC 9110 §14.1.2', 'a suffix longer than the body', whole(), part('-99', digits, '0-9/10')),
+  optimal('RFC 9110 §14.1.2', 'a range that ends behind the body', whole(), part('5-99', '56789', '5-9/10')),
   optimal(
     'RFC 9110 §14.1',
     'a unit in another case',
@@ -34,12 +34,12 @@ table('ranges of what is stored in whole', [
   ),
   required(
     'RFC 9110 §15.5.17',
-    'behind the end',
+    'a range that begins behind the body',
     whole(),
     cached({ ...range('10-'), status: 416, has: ['Content-Range: bytes */10'] }),
   ),
-  required('RFC 9110 §14.2', 'a range that is none', whole(), cached(range('5-2'))),
-  required('RFC 9110 §14.2', 'another unit', whole(), cached({ fields: ['Range: lines=0-1'] })),
+  required('RFC 9110 §14.2', 'an invalid range is ignored', whole(), cached(range('5-2'))),
+  required('RFC 9110 §14.2', 'another unit is ignored', whole(), cached({ fields: ['Range: lines=0-1'] })),
   required(
     'RFC 9110 §14.2',
     'a method that has no ranges',
@@ -52,7 +52,7 @@ table('ranges of what is stored in whole', [
     whole(strong),
     cached({ ...range('0-1', 'If-Range: "a"'), status: 206, text: '01' }),
   ),
-  required('RFC 9110 §13.1.5', 'If-Range that does not', whole(strong), cached(range('0-1', 'If-Range: "b"'))),
+  required('RFC 9110 §13.1.5', 'If-Range that does not hold', whole(strong), cached(range('0-1', 'If-Range: "b"'))),
   required(
     'RFC 9110 §13.1.5',
     'If-Range with a weak tag',
@@ -67,7 +67,7 @@ table('ranges of what is stored in whole', [
   ),
   required(
     'RFC 9110 §15.3.7',
-    'the part has what the whole has',
+    'the 206 has the fields of the 200',
     whole(strong, 'Vary: A', 'Content-Location: /x'),
     cached({
       ...range('0-1'),
@@ -76,10 +76,15 @@ table('ranges of what is stored in whole', [
       has: [strong, hour, 'Vary: A', 'Content-Location: /x', 'Date'],
     }),
   ),
-  required('RFC 9110 §14.2', 'not of a 404', fetched({ reply: { status: 404, fields: [hour] } }), cached(range('0-1'))),
+  required(
+    'RFC 9110 §14.2',
+    'a 404 has no ranges',
+    fetched({ reply: { status: 404, fields: [hour] } }),
+    cached(range('0-1')),
+  ),
   optimal(
     'RFC 9110 §15.3.7.2',
-    'several',
+    'several ranges',
     whole(),
     cached({
       ...range('0-0, 9-9'),
@@ -90,31 +95,31 @@ table('ranges of what is stored in whole', [
   ),
   required(
     'RFC 9111 §4.2',
-    'not of what is stale',
+    'a stale response is not used',
     gives('Cache-Control: max-age=10'),
     fetched({ wait: 10, ...range('0-2'), status: 206, text: 'the' }),
   ),
   optimal(
     'RFC 9111 §4.3.4',
-    'of what is stale and valid',
+    'a stale response is used after a validation',
     gives('Cache-Control: max-age=10', strong),
     validated({ wait: 10, ...range('0-2'), status: 206, text: 'the' }),
   ),
   required(
     'RFC 9111 §3.4',
-    'fields of the stored response',
+    'the 206 has the other fields of the stored response',
     whole('A: 1'),
     cached({ ...range('0-1'), status: 206, text: '01', has: ['A: 1'] }),
   ),
   optimal(
     'RFC 9111 §3.4',
-    'an empty whole',
+    'an empty body',
     fetched({ reply: { fields: [hour], body: '' } }),
     cached({ ...range('0-1'), status: 416 }),
   ),
 ]);
 
-/** An origin that gives parts of the long text. */
+/** An exchange in which the origin answers the range with a part of the long text. */
 const asksPart = (value: string, ...fields: string[]): Exchange =>
   fetched({
     ...range(value),
@@ -131,7 +136,7 @@ function sliceOf(value: string): string {
   return long.slice(Number(first), last === '' ? undefined : Number(last) + 1);
 }
 
-/** The whole as the origin has it now: no byte of it is of the version before, though it is as long. */
+/** The origin's new version in whole: as long as the old one, and told from it by `-` in place of `.`. */
 const newWhole = (...fields: string[]): Exchange =>
   fetched({
     atMost: 2,
@@ -142,13 +147,18 @@ const newWhole = (...fields: string[]): Exchange =>
 
 const lastModified = `Last-Modified: ${date(-99)}`;
 
-table('what is stored in part', [
+table('a response that is stored in part', [
   optimal('RFC 9111 §3.3', 'answers the same range', asksPart('2048-4095', strong), partOf('2048-4095')),
   optimal('RFC 9111 §3.3', 'answers a smaller range', asksPart('2048-4095', strong), partOf('3000-3099')),
   optimal('RFC 9111 §3.3', 'answers its first byte', asksPart('2048-4095', strong), partOf('2048-2048')),
   optimal('RFC 9111 §3.3', 'answers its last byte', asksPart('2048-4095', strong), partOf('4095-4095')),
-  optimal('RFC 9111 §3.3', 'answers to the end, which it has', asksPart('-2000', strong), partOf('9000-')),
-  optimal('RFC 9111 §3.3', 'answers the last ones, which it has', asksPart('-2000', strong), partOf('-500')),
+  optimal(
+    'RFC 9111 §3.3',
+    'answers a range to the end, where the end is stored',
+    asksPart('-2000', strong),
+    partOf('9000-'),
+  ),
+  optimal('RFC 9111 §3.3', 'answers a suffix that is stored', asksPart('-2000', strong), partOf('-500')),
   optimal(
     'RFC 9111 §3.3',
     'answers HEAD',
@@ -163,27 +173,27 @@ table('what is stored in part', [
   ),
   required(
     'RFC 9111 §3.3',
-    'does not answer a plain request as a whole',
+    'does not answer a request without Range',
     asksPart('2048-4095', strong),
     fetched({ atMost: 2, reply: { fields: [hour, strong], body: long, hasRanges: true }, status: 200, text: long }),
   ),
   optimal(
     'RFC 9111 §3.4',
-    'is put together with another part',
+    'is combined with another part',
     asksPart('0-4095', strong),
     asksPart('4096-9999', strong),
     cached({ status: 200, text: long }),
   ),
   optimal(
     'RFC 9111 §3.4',
-    'is put together for a range of both',
+    'is combined with another part for a range of both',
     asksPart('0-4095', strong),
     asksPart('4096-8191', strong),
     partOf('4000-5000'),
   ),
   optimal(
     'RFC 9111 §3.4',
-    'is completed',
+    'is completed with a range request',
     asksPart('0-4095', strong),
     fetched({
       reply: { fields: [hour, strong], body: long, hasRanges: true },
@@ -202,7 +212,7 @@ table('what is stored in part', [
   ),
   required(
     'RFC 9111 §3.4',
-    'is not put together with a part of another tag',
+    'is not combined with a part of another tag',
     asksPart('0-4095', strong),
     fetched({
       atMost: 2,
@@ -221,19 +231,19 @@ table('what is stored in part', [
   ...[strong, lastModified].flatMap((validator) => [
     required(
       'RFC 9110 §15.3.7.3',
-      `${validator}: is not put together with what has none`,
+      `${validator}: is not combined with a response without validator`,
       asksPart('-2000', validator),
       newWhole(),
     ),
     required(
       'RFC 9110 §15.3.7.3',
-      `${validator}: is not put together with what has another date`,
+      `${validator}: is not combined with a response with another date`,
       asksPart('-2000', validator),
       newWhole(`Last-Modified: ${date(-50)}`),
     ),
     required(
       'RFC 9110 §15.3.7.3',
-      `${validator}: is not put together with what has another tag`,
+      `${validator}: is not combined with a response with another tag`,
       asksPart('-2000', validator),
       newWhole('ETag: "b"'),
     ),
@@ -241,7 +251,7 @@ table('what is stored in part', [
   ...['ETag: W/"a"', 'A: no validator'].map((field) =>
     required(
       'RFC 9110 §15.3.7.3',
-      `${field}: is not put together with anything`,
+      `${field}: is not combined, and the whole is stored instead`,
       asksPart('9000-9999', field),
       cached({ status: 200, text: long }),
     ),

@@ -1,4 +1,4 @@
-/** The public suite http-tests/cache-tests in its published release: installed apart, and run unchanged by its own runner. */
+/** The public suite http-tests/cache-tests in its published release: installed in its own folder, and run by its own runner. */
 
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,20 +15,20 @@ import type { TestKind, Verdict } from './verdicts.ts';
 const folder = 'test/conformance/suite';
 const name = 'http-cache-tests';
 
-/** The suite numbers its requests in these fields: they would tell each request from all others. */
+/** The suite numbers its requests in these fields. As part of the identity they would make each request unique. */
 const countingFields = ['test-name', 'test-id', 'req-num'];
 
-/** What becomes of responses with Set-Cookie: the option of a route. */
+/** The values of the route's option `cache.setCookie`. */
 export type SetCookie = 'refuse' | 'strip' | 'store';
 const packageFolder = `${folder}/node_modules/${name}`;
 const packageDirectory = join(projectDirectory, packageFolder);
 
-/** What the suite's runner writes: `true`, or the kind of failure and its sentence. */
+/** The output of the suite's runner by test id: `true`, or the kind of failure and its sentence. */
 type Results = Readonly<Record<string, true | readonly [kind: string, sentence: string]>>;
 
 interface SuiteTest {
   readonly id: string;
-  /** Without one a test is required; `check` only asks what a cache does. */
+  /** `undefined` means required. `check` only finds out what a cache does. */
   readonly kind?: TestKind | 'check';
   readonly browser_only?: boolean;
 }
@@ -37,10 +37,10 @@ interface TestGroup {
   readonly tests: readonly SuiteTest[];
 }
 
-/** How the suite's own pages show a result: an icon, a colour and a sign. Looks at what a test depends on, too. */
+/** Returns how the suite's own pages show a result: an icon, a colour and a sign. Considers the tests that a test depends on. */
 type Judge = (groups: readonly TestGroup[], id: string, results: Results) => readonly [string, string, string];
 
-/** A cache whose results the suite was published with. */
+/** A cache whose results are published with the suite. */
 export interface Peer {
   readonly name: string;
   readonly version: string;
@@ -48,13 +48,13 @@ export interface Peer {
   readonly verdicts: readonly Verdict[];
 }
 
-/** The release, such as `http-cache-tests 0.4.5`. */
+/** Returns name and version of the suite, such as `http-cache-tests 0.4.5`. */
 export async function suiteVersion(): Promise<string> {
   const { dependencies } = await readJson<{ dependencies: Record<string, string> }>(folder, 'package.json');
   return `${name} ${dependencies[name]}`;
 }
 
-/** Installs the suite where it is not there yet. Throws what npm has said where that cannot be done. */
+/** Installs the suite unless this version is installed. Throws with npm's output where npm fails. */
 export async function installSuite(wait: Wait): Promise<void> {
   const isThere = await readJson<{ version: string }>(packageFolder, 'package.json').then(
     async ({ version }) => (await suiteVersion()) === `${name} ${version}`,
@@ -66,7 +66,7 @@ export async function installSuite(wait: Wait): Promise<void> {
   throw new Error(`the public suite could not be installed (npm ci in ${folder}):\n${npm.output()}`);
 }
 
-/** Rejects where something takes too long. */
+/** Waits for a promise. Rejects where it takes too long. */
 export type Wait = <T>(thing: Promise<T>) => Promise<T>;
 
 /** Runs the suite against the executable, and judges the results as the suite's own pages do. */
@@ -88,7 +88,7 @@ export async function runSuite(wait: Wait, setCookie: SetCookie): Promise<readon
   }
 }
 
-/** The results that the release was published with, of proxies and networks. */
+/** Returns the results that are published with the release, without those of browsers. */
 export async function publishedResults(): Promise<readonly Peer[]> {
   type Entry = Omit<Peer, 'verdicts'> & { readonly file: string };
   const { default: entries } = await importFrom<{ default: readonly Entry[] }>('results/index.mjs');
@@ -101,7 +101,7 @@ export async function publishedResults(): Promise<readonly Peer[]> {
   );
 }
 
-/** Like the other lines, it starts in the suite's folder, told by the variables that npm would set for its scripts. */
+/** Starts the suite's server in the suite's folder, with the variables that npm would set for its scripts. */
 function startServer(dir: string): RangewayProcess {
   return startLine(`cd ${packageFolder} && exec "$NODE" server/server.mjs`, {
     NODE: process.execPath,
@@ -111,7 +111,7 @@ function startServer(dir: string): RangewayProcess {
   });
 }
 
-/** With what is not the default: the suite speaks of Surrogate-Control, and numbers its requests in fields of its own. */
+/** Starts Rangeway. Two options differ from the defaults: the suite tests Surrogate-Control, and numbers its requests in own fields. */
 async function startInFront(dir: string, port: string, setCookie: SetCookie): Promise<RangewayProcess> {
   const file = join(dir, 'rangeway.json');
   const targetedFields = ['Rangeway-Cache-Control', 'CDN-Cache-Control', 'Surrogate-Control'];
@@ -134,7 +134,7 @@ function startRunner(base: string, resultsFile: string): RangewayProcess {
     NODE: process.execPath,
     RESULTS: resultsFile,
     npm_config_base: base,
-    // An empty one means all tests.
+    // An empty id selects all tests.
     npm_config_id: '',
     npm_package_config_id: '',
   });

@@ -1,4 +1,4 @@
-/** What a request's Cache-Control and Pragma say. All of it is advice (RFC 9111 §5.2.1), which we take. */
+/** Cache-Control and Pragma of requests. They are advice (RFC 9111 §5.2.1), which the cache follows by default. */
 
 import { table } from './engine.ts';
 import { cached, date, fetched, gives, optimal, refused, required, validated } from './rows.ts';
@@ -7,15 +7,30 @@ const fresh = 'Cache-Control: max-age=3600';
 const demand = (directives: string) => ({ fields: [`Cache-Control: ${directives}`] });
 
 table('directives of requests', [
-  optimal('RFC 9111 §5.2.1.1', 'max-age=0 with what has no validator', gives(fresh), fetched(demand('max-age=0'))),
   optimal(
     'RFC 9111 §5.2.1.1',
-    'max-age=0 with what has one',
+    'max-age=0 for a response without validator',
+    gives(fresh),
+    fetched(demand('max-age=0')),
+  ),
+  optimal(
+    'RFC 9111 §5.2.1.1',
+    'max-age=0 for a response with a validator',
     gives(fresh, 'ETag: "a"'),
     validated({ ...demand('max-age=0'), asks: ['If-None-Match: "a"'] }),
   ),
-  optimal('RFC 9111 §5.2.1.1', 'max-age that is over', gives(fresh), fetched({ wait: 11, ...demand('max-age=10') })),
-  optimal('RFC 9111 §5.2.1.1', 'max-age that is not over', gives(fresh), cached({ wait: 9, ...demand('max-age=10') })),
+  optimal(
+    'RFC 9111 §5.2.1.1',
+    'max-age that is exceeded',
+    gives(fresh),
+    fetched({ wait: 11, ...demand('max-age=10') }),
+  ),
+  optimal(
+    'RFC 9111 §5.2.1.1',
+    'max-age that is not exceeded',
+    gives(fresh),
+    cached({ wait: 9, ...demand('max-age=10') }),
+  ),
   optimal('RFC 9111 §5.2.1.1', 'max-age, and an Age', gives(fresh, 'Age: 1800'), fetched(demand('max-age=600'))),
   optimal(
     'RFC 9111 §5.2.1.1',
@@ -25,13 +40,13 @@ table('directives of requests', [
   ),
   optimal(
     'RFC 9111 §5.2.1.3',
-    'min-fresh that there is',
+    'min-fresh that is met',
     gives(fresh),
     cached({ wait: 600, ...demand('min-fresh=2900') }),
   ),
   optimal(
     'RFC 9111 §5.2.1.3',
-    'min-fresh that there is not',
+    'min-fresh that is not met',
     gives(fresh),
     fetched({ wait: 600, ...demand('min-fresh=3100') }),
   ),
@@ -56,7 +71,7 @@ table('directives of requests', [
   ),
   required(
     'RFC 9111 §5.2.1.2',
-    'max-stale that is over',
+    'max-stale that is exceeded',
     gives('Cache-Control: max-age=10'),
     fetched({ wait: 21, ...demand('max-stale=10') }),
   ),
@@ -78,34 +93,34 @@ table('directives of requests', [
   optimal('RFC 9111 §5.2.1.4', 'no-cache in any case', gives(fresh), fetched(demand('No-Cache'))),
   optimal(
     'RFC 9111 §5.2.1.4',
-    'no-cache is a validation by entity tag',
+    'no-cache leads to a validation by entity tag',
     gives(fresh, 'ETag: "a"'),
     validated({ ...demand('no-cache'), asks: ['If-None-Match: "a"'] }),
   ),
   optimal(
     'RFC 9111 §5.2.1.4',
-    'no-cache is a validation by date',
+    'no-cache leads to a validation by date',
     gives(fresh, `Last-Modified: ${date(-99)}`),
     validated({ ...demand('no-cache'), asks: [`If-Modified-Since: ${date(-99)}`] }),
   ),
   optimal(
     'RFC 9111 §5.2.1.4',
-    'what no-cache brought is stored',
+    'the response to no-cache is stored',
     gives(fresh),
     fetched({ ...demand('no-cache'), reply: { fields: [fresh] } }),
     cached(),
   ),
   optimal(
     'RFC 9111 §5.2.1.5',
-    'no-store keeps the response out',
+    'no-store prevents storing',
     fetched({ ...demand('no-store'), reply: { fields: [fresh] } }),
     fetched(),
   ),
-  optimal('RFC 9111 §5.2.1.7', 'only-if-cached with what is stored', gives(fresh), cached(demand('only-if-cached'))),
-  optimal('RFC 9111 §5.2.1.7', 'only-if-cached with nothing', refused(504, demand('only-if-cached'))),
+  optimal('RFC 9111 §5.2.1.7', 'only-if-cached with a stored response', gives(fresh), cached(demand('only-if-cached'))),
+  optimal('RFC 9111 §5.2.1.7', 'only-if-cached with nothing stored', refused(504, demand('only-if-cached'))),
   optimal(
     'RFC 9111 §5.2.1.7',
-    'only-if-cached with what is stale',
+    'only-if-cached with a stale response',
     gives('Cache-Control: max-age=10'),
     refused(504, { wait: 10, ...demand('only-if-cached') }),
   ),
@@ -126,14 +141,14 @@ table('directives of requests', [
   optimal('RFC 9111 §5.4', 'another Pragma', gives(fresh), cached({ fields: ['Pragma: foo'] })),
   required(
     'RFC 9111 §5.2.1',
-    'reaches the origin',
+    'the directives reach the origin',
     fetched({ ...demand('no-cache, foo'), asks: ['Cache-Control: no-cache, foo'] }),
   ),
 ]);
 
-/** A site's own cache may decide that its visitors' reloads are none of its origin's business. */
+/** With this option a client's reload does not reach the origin. */
 table(
-  'requests that are not listened to',
+  'directives of requests that are ignored',
   [
     ...['no-cache', 'no-store', 'max-age=0', 'min-fresh=9999'].map((directive) =>
       optimal('RFC 9111 §5.2.1', directive, gives(fresh), cached({ wait: 9, ...demand(directive) })),

@@ -1,9 +1,9 @@
 /**
- * `npm run conformance`: the public suite and our own rows, held against what is expected.
+ * `npm run conformance`: runs the public suite and our own rows, and compares the suite's results with expectations.json.
  *
  *     npm run conformance -- [--json FILE] [--report FILE]     run both; FILE gets the figures, or a report in vitest's form
- *     npm run conformance -- --set-cookie store               the public suite with `cache.setCookie` as it is not by default
- *     npm run conformance -- --peers                           print what the suite's release was published with
+ *     npm run conformance -- --set-cookie store               run the public suite with another value of `cache.setCookie`
+ *     npm run conformance -- --peers                           print the results that are published with the suite
  */
 
 import { readFile, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { runOwnRows } from './own-rows.ts';
 import { installSuite, publishedResults, runSuite, type SetCookie, suiteVersion, type Wait } from './public-suite.ts';
 import { addScores, type Expectations, findDifferences, formatScore, scoreOf, type Verdict } from './verdicts.ts';
 
-/** How long all of it may take. */
+/** The time limit of the whole run. */
 const patienceMs = 10 * 60 * 1000;
 
 const { values: options } = parseArgs({
@@ -26,7 +26,7 @@ const { values: options } = parseArgs({
   },
 });
 
-/** What is waited for ends with the time that there is, or when the run is interrupted; then all that was started is stopped. */
+/** Every wait ends at the time limit or on a signal. The processes that were started are then stopped. */
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort(new Error(signal)));
 const end = AbortSignal.any([interruption.signal, AbortSignal.timeout(patienceMs)]);
@@ -73,14 +73,14 @@ function readSetCookie(value = 'refuse'): SetCookie {
   throw new Error(`--set-cookie takes refuse, strip or store, and not ${value}`);
 }
 
-/** Without the tests that fail with another value of `cache.setCookie` only. */
+/** Returns the expectations without the tests that fail only with another value of `cache.setCookie`. */
 function expectationsFor(all: Expectations, setCookie: SetCookie): Expectations {
   return Object.fromEntries(
     Object.entries(all).filter(([, { onlyWith }]) => onlyWith === undefined || onlyWith.includes(setCookie)),
   );
 }
 
-/** What was passed of the public suite, and each difference as a failure, in the form of vitest's reports. */
+/** Returns a report in vitest's form: how many tests of the public suite passed, and each difference as a failure. */
 function reportOf(version: string, verdicts: readonly Verdict[], differences: readonly string[]): object {
   return {
     numPassedTests: verdicts.filter(({ passed }) => passed).length,

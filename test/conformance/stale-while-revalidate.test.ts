@@ -7,38 +7,53 @@ const says = (directives: string, ...fields: string[]): Exchange => gives(`Cache
 const forbidding = ['must-revalidate', 'proxy-revalidate', 'no-cache', 's-maxage=60'];
 
 table('stale-while-revalidate', [
-  optimal('RFC 5861 §3', 'within its time', says('max-age=60, stale-while-revalidate=30'), refreshing({ wait: 89 })),
-  required('RFC 5861 §3', 'after its time', says('max-age=60, stale-while-revalidate=30'), fetched({ wait: 90 })),
+  optimal(
+    'RFC 5861 §3',
+    'allows a stale response within its time',
+    says('max-age=60, stale-while-revalidate=30'),
+    refreshing({ wait: 89 }),
+  ),
   required(
     'RFC 5861 §3',
-    'after its time, with a validator',
+    'allows none after its time',
+    says('max-age=60, stale-while-revalidate=30'),
+    fetched({ wait: 90 }),
+  ),
+  required(
+    'RFC 5861 §3',
+    'leads to a validation after its time',
     says('max-age=60, stale-while-revalidate=30', 'ETag: "a"'),
     validated({ wait: 90 }),
   ),
-  required('RFC 5861 §3', 'that is no number', says('max-age=60, stale-while-revalidate=x'), fetched({ wait: 61 })),
-  required('RFC 5861 §3', 'of 0', says('max-age=60, stale-while-revalidate=0'), fetched({ wait: 60 })),
+  required(
+    'RFC 5861 §3',
+    'that is no number has no effect',
+    says('max-age=60, stale-while-revalidate=x'),
+    fetched({ wait: 61 }),
+  ),
+  required('RFC 5861 §3', 'of 0 has no effect', says('max-age=60, stale-while-revalidate=0'), fetched({ wait: 60 })),
   optimal(
     'RFC 5861 §3',
-    'is nothing while the response is fresh',
+    'has no effect while the response is fresh',
     says('max-age=60, stale-while-revalidate=30'),
     cached({ wait: 59 }),
   ),
   optimal(
     'RFC 5861 §3',
-    'with max-age=0 and a validator',
+    'applies with max-age=0 and a validator',
     says('max-age=0, stale-while-revalidate=30', 'ETag: "a"'),
     refreshing(),
   ),
-  optimal('RFC 5861 §3', 'with max-age=0', says('max-age=0, stale-while-revalidate=30'), refreshing()),
+  optimal('RFC 5861 §3', 'applies with max-age=0', says('max-age=0, stale-while-revalidate=30'), refreshing()),
   optimal(
     'RFC 5861 §3',
-    'validates',
+    'sends a conditional request',
     says('max-age=60, stale-while-revalidate=30', 'ETag: "a"'),
     refreshing({ wait: 61, reply: { fields: ['ETag: "b"'] }, asks: ['If-None-Match: "a"'] }),
   ),
   optimal(
     'RFC 5861 §3',
-    'brings the new response',
+    'stores the new response',
     says('max-age=60, stale-while-revalidate=30', 'ETag: "a"'),
     refreshing({ wait: 61, reply: { fields: ['Cache-Control: max-age=600', 'ETag: "b"'] } }),
     cached({ soon: true, has: ['ETag: "b"'] }),
@@ -53,14 +68,14 @@ table('stale-while-revalidate', [
   ),
   required(
     'RFC 5861 §3',
-    'brings what may not be reused',
+    'stores a new response with no-cache',
     says('max-age=60, stale-while-revalidate=30', 'ETag: "a"'),
     refreshing({ wait: 61, reply: { fields: ['Cache-Control: no-cache', 'ETag: "b"'] } }),
     fetched({ soon: true, wait: 3 }),
   ),
   optimal(
     'RFC 5861 §3',
-    'goes on while the origin fails',
+    'applies while the origin fails',
     says('max-age=60, stale-while-revalidate=30', 'ETag: "a"'),
     refreshing({ wait: 61, reply: { status: 503 }, has: ['ETag: "a"'] }),
     refreshing({ wait: 1, reply: { fault: 'before' }, atMost: 2, soon: true }),
@@ -68,31 +83,36 @@ table('stale-while-revalidate', [
   ),
   optimal(
     'RFC 5861 §3',
-    'serves with the age that there is',
+    'sends the current Age',
     says('max-age=60, stale-while-revalidate=30'),
     refreshing({ wait: 70, has: ['Age: 70'] }),
   ),
   required(
     'RFC 5861 §3',
-    'not where the request wants it validated',
+    'does not apply to a request with no-cache',
     says('max-age=60, stale-while-revalidate=30'),
     fetched({ wait: 61, fields: ['Cache-Control: no-cache'] }),
   ),
 ]);
 
 table(
-  'stale-while-revalidate of the operator',
+  'a configured stale-while-revalidate',
   [
-    optimal('RFC 9111 §4.2.4', 'where the origin says nothing', says('max-age=60'), refreshing({ wait: 89 })),
-    required('RFC 9111 §4.2.4', 'not after its time', says('max-age=60'), fetched({ wait: 90 })),
+    optimal('RFC 9111 §4.2.4', 'applies where the origin states none', says('max-age=60'), refreshing({ wait: 89 })),
+    required('RFC 9111 §4.2.4', 'does not apply after its time', says('max-age=60'), fetched({ wait: 90 })),
     required(
       'RFC 5861 §3',
-      'not where the origin says less',
+      'does not apply where the origin allows less',
       says('max-age=60, stale-while-revalidate=9'),
       fetched({ wait: 70 }),
     ),
     ...forbidding.map((directive) =>
-      required('RFC 9111 §4.2.4', `not under ${directive}`, says(`max-age=60, ${directive}`), fetched({ wait: 61 })),
+      required(
+        'RFC 9111 §4.2.4',
+        `does not apply under ${directive}`,
+        says(`max-age=60, ${directive}`),
+        fetched({ wait: 61 }),
+      ),
     ),
   ],
   { cache: { staleWhileRevalidateSeconds: 30 } },

@@ -12,7 +12,7 @@ const failures: readonly (readonly [string, Reply])[] = [
   ['a connection that is refused', { fault: 'refuse' }],
 ];
 
-/** What a client gets that is not to have the stale response: the origin's own error, or one for it. */
+/** The error that a client gets where no stale response may be served: the origin's own, or the proxy's 502. */
 const error = (reply: Reply, wait: number): Exchange =>
   reply.fault === undefined ? fetched({ wait, reply }) : made(502, { wait, reply });
 
@@ -34,45 +34,50 @@ table('stale-if-error', [
   ...[400, 403, 404, 410, 429].map((status) =>
     required(
       'RFC 5861 §4',
-      `is not for a ${status}`,
+      `does not apply to a ${status}`,
       says('max-age=60, stale-if-error=30'),
       fetched({ wait: 61, reply: { status } }),
     ),
   ),
   optimal(
     'RFC 5861 §4',
-    'with max-age=0',
+    'applies with max-age=0',
     says('max-age=0, stale-if-error=30'),
     stale({ wait: 1, reply: { status: 503 } }),
   ),
-  required('RFC 5861 §4', 'is not for what works', says('max-age=60, stale-if-error=30'), fetched({ wait: 61 })),
   required(
     'RFC 5861 §4',
-    'that is no number',
+    'does not apply where the origin answers',
+    says('max-age=60, stale-if-error=30'),
+    fetched({ wait: 61 }),
+  ),
+  required(
+    'RFC 5861 §4',
+    'that is no number has no effect',
     says('max-age=60, stale-if-error=x'),
     made(502, { wait: 61, reply: { fault: 'before' } }),
   ),
   optimal(
     'RFC 5861 §4',
-    'is for what has a validator, too',
+    'applies to a response with a validator',
     says('max-age=60, stale-if-error=30', 'ETag: "a"'),
     stale({ wait: 61, reply: { status: 503 } }),
   ),
   optimal(
     'RFC 5861 §4',
-    'serves with the age that there is',
+    'sends the current Age',
     says('max-age=60, stale-if-error=30'),
     stale({ wait: 70, reply: { status: 503 }, has: ['Age: 70'] }),
   ),
   optimal(
     'RFC 5861 §4',
-    'serves ranges',
+    'allows ranges of the stale response',
     says('max-age=60, stale-if-error=30'),
     stale({ wait: 70, fields: ['Range: bytes=0-2'], reply: { status: 503 }, status: 206, text: 'the' }),
   ),
   optimal(
     'RFC 5861 §4',
-    'serves again, and asks again',
+    'allows several stale responses, and the origin is asked each time',
     says('max-age=60, stale-if-error=30'),
     stale({ wait: 61, reply: { status: 503 } }),
     stale({ wait: 1, reply: { status: 503 } }),
@@ -80,15 +85,15 @@ table('stale-if-error', [
   ),
   required(
     'RFC 5861 §4',
-    'does not make the error stay',
+    'does not let the error be stored',
     says('max-age=60, stale-if-error=30'),
     stale({ wait: 61, reply: { status: 503, fields: ['Cache-Control: max-age=60'] } }),
     fetched({ wait: 1 }),
   ),
 ]);
 
-/** Where nobody says anything, a response is served for a week past its lifetime (RFC 9111 §4.2.4). */
-table('an origin that fails, and nobody says anything', [
+/** Without a directive, a response may be served for a week past its lifetime (RFC 9111 §4.2.4). */
+table('an origin that fails, without stale-if-error', [
   ...failures.map(([failure, reply]) =>
     optimal('RFC 9111 §4.2.4', failure, says('max-age=60'), stale({ wait: 90, reply })),
   ),
@@ -110,7 +115,7 @@ table('an origin that fails, and nobody says anything', [
   ),
   required(
     'RFC 9112 §8',
-    'half a body is not stored as a whole one',
+    'half of a body is not stored as the whole body',
     fetched({
       reply: { fields: ['Cache-Control: max-age=60', 'Content-Length: 99'], body: 'x'.repeat(99), fault: 'midway' },
     }),
@@ -163,13 +168,13 @@ table('responses that are never stale', [
   ),
   required(
     'RFC 9111 §5.2.1.4',
-    'a request with no-cache',
+    'no-cache of the request',
     says('max-age=60'),
     made(502, { wait: 61, fields: ['Cache-Control: no-cache'], reply: { fault: 'before' } }),
   ),
   required(
     'RFC 9111 §4.3.4',
-    'must-revalidate that a 304 brought',
+    'must-revalidate of a 304',
     says('max-age=60', 'ETag: "a"'),
     validated({ wait: 60 }, 'Cache-Control: max-age=60, must-revalidate'),
     made(502, { wait: 60, reply: { fault: 'before' } }),
@@ -181,25 +186,25 @@ table(
   [
     optimal(
       'RFC 5861 §4',
-      'within its time',
+      'allows a stale response within its time',
       says('max-age=60'),
       stale({ wait: 89, fields: ['Cache-Control: stale-if-error=30'], reply: { status: 503 } }),
     ),
     required(
       'RFC 5861 §4',
-      'after its time',
+      'allows none after its time',
       says('max-age=60'),
       fetched({ wait: 91, fields: ['Cache-Control: stale-if-error=30'], reply: { status: 503 } }),
     ),
     required(
       'RFC 5861 §4',
-      'is for that request only',
+      'applies to that request only',
       says('max-age=60'),
       fetched({ wait: 70, reply: { status: 503 } }),
     ),
     optimal(
       'RFC 5861 §4',
-      'of the response is enough',
+      'is not needed where the response has it',
       says('max-age=60, stale-if-error=30'),
       stale({ wait: 89, reply: { status: 503 } }),
     ),
@@ -210,16 +215,16 @@ table(
 table(
   'an origin that does not answer',
   [
-    required('RFC 9110 §15.6.5', 'is a 504', made(504, { reply: { fault: 'silence' } })),
+    required('RFC 9110 §15.6.5', 'leads to a 504', made(504, { reply: { fault: 'silence' } })),
     required(
       'RFC 9111 §5.2.2.2',
-      'is a 504 under must-revalidate',
+      'leads to a 504 under must-revalidate',
       says('max-age=60, must-revalidate'),
       made(504, { wait: 61, reply: { fault: 'silence' } }),
     ),
     optimal(
       'RFC 5861 §4',
-      'is a failure',
+      'counts as a failure for stale-if-error',
       says('max-age=60, stale-if-error=30'),
       stale({ wait: 61, reply: { fault: 'silence' } }),
     ),

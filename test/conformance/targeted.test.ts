@@ -1,23 +1,23 @@
-/** Cache-Control for some caches only (RFC 9213). */
+/** Targeted fields: Cache-Control for certain caches (RFC 9213). */
 
 import { table } from './engine.ts';
 import { cached, date, type Exchange, fetched, gives, optimal, type Row, required, validated } from './rows.ts';
 
 const lastModified = `Last-Modified: ${date(-86_400)}`;
 
-/** The rules are the same for each field of the list. */
+/** Returns the rows of one targeted field. The rules are the same for each field of the list. */
 function rulesOf(field: string): Row[] {
   const says = (value: string, ...fields: string[]): Exchange => gives(...fields, `${field}: ${value}`);
   return [
     optimal('RFC 9213 §2.1', 'max-age', says('max-age=60'), cached({ wait: 59 })),
-    required('RFC 9213 §2.1', 'max-age is over', says('max-age=60'), fetched({ wait: 60 })),
+    required('RFC 9213 §2.1', 'max-age that is over', says('max-age=60'), fetched({ wait: 60 })),
     required('RFC 9213 §2.1', 'max-age=0', says('max-age=0'), fetched()),
     optimal('RFC 9111 §1.2.2', 'max-age=2147483648', says('max-age=2147483648'), cached({ wait: 9 })),
     optimal('RFC 9111 §1.2.2', 'max-age=99999999999', says('max-age=99999999999'), cached({ wait: 9 })),
     required('RFC 9111 §4.2', 'an Age beyond max-age', says('max-age=3600', 'Age: 7200'), fetched()),
     optimal(
       'RFC 9213 §2.1',
-      'max-age beside what is unknown',
+      'max-age beside unknown directives',
       says('foobar, max-age=60, a="b", c=(1 2)'),
       cached({ wait: 59 }),
     ),
@@ -37,7 +37,7 @@ function rulesOf(field: string): Row[] {
     ),
     optimal(
       'RFC 9213 §2.2',
-      'max-age rather than an Expires that is none',
+      'max-age rather than an invalid Expires',
       says('max-age=60', 'Expires: 0'),
       cached({ wait: 59 }),
     ),
@@ -49,7 +49,7 @@ function rulesOf(field: string): Row[] {
     ),
     required(
       'RFC 9213 §2.2',
-      'nothing rather than an Expires in the future',
+      'no lifetime rather than an Expires in the future',
       says('foo', `Expires: ${date(99)}`),
       fetched(),
     ),
@@ -65,7 +65,7 @@ function rulesOf(field: string): Row[] {
       says('max-age=1', 'Cache-Control: max-age=60'),
       fetched({ wait: 2 }),
     ),
-    required('RFC 9213 §2.2', 'nothing rather than a max-age', says('foo', 'Cache-Control: max-age=60'), fetched()),
+    required('RFC 9213 §2.2', 'no lifetime rather than a max-age', says('foo', 'Cache-Control: max-age=60'), fetched()),
     optimal(
       'RFC 9213 §2.2',
       'max-age rather than no-store',
@@ -112,7 +112,7 @@ function rulesOf(field: string): Row[] {
     ),
     optimal(
       'RFC 9213 §2.1',
-      'no-cache is validated',
+      'no-cache leads to a validation',
       says('no-cache', 'ETag: "a"'),
       validated({ asks: ['If-None-Match: "a"'] }),
     ),
@@ -128,21 +128,26 @@ function rulesOf(field: string): Row[] {
       says('max-age=60, no-store, must-understand'),
       cached(),
     ),
-    optimal('RFC 9111 §4.2.2', 'leaves room for heuristics', says('foo', lastModified), cached({ wait: 60 })),
-    required('RFC 9111 §4.2.2', 'max-age=0 leaves none', says('max-age=0', lastModified), fetched()),
+    optimal(
+      'RFC 9111 §4.2.2',
+      'a field without lifetime allows heuristic freshness',
+      says('foo', lastModified),
+      cached({ wait: 60 }),
+    ),
+    required('RFC 9111 §4.2.2', 'max-age=0 allows no heuristic freshness', says('max-age=0', lastModified), fetched()),
     required(
       'RFC 9111 §3.5',
-      'public of Cache-Control allows no Authorization',
+      'public of Cache-Control does not allow storing with Authorization',
       fetched({ fields: ['Authorization: x'], reply: { fields: [`${field}: max-age=60`, 'Cache-Control: public'] } }),
       fetched(),
     ),
-    optimal('RFC 9213 §2.2', 'is passed on, and Cache-Control too', {
+    optimal('RFC 9213 §2.2', 'the field is passed on, and Cache-Control too', {
       ...says('max-age=60', 'Cache-Control: no-store'),
       has: [`${field}: max-age=60`, 'Cache-Control: no-store'],
     }),
     required(
       'RFC 9111 §4',
-      'is reused with Age and the Date that it had',
+      'a reused response has Age and its own Date',
       says('max-age=60', 'Cache-Control: max-age=1'),
       cached({ wait: 9, has: ['Age: 9', `Date: ${date(0)}`] }),
     ),
@@ -160,7 +165,7 @@ function rulesOf(field: string): Row[] {
     ].map((value) =>
       required(
         'RFC 9213 §2.1',
-        `"${value}" is not valid: no-store of Cache-Control holds`,
+        `"${value}" is not valid: no-store of Cache-Control applies`,
         says(value, 'Cache-Control: no-store'),
         fetched(),
       ),
@@ -168,7 +173,7 @@ function rulesOf(field: string): Row[] {
     ...['', 'no-store, &&&&&', 'MAX-AGE=0', 'max-age=0,', 'no-store;'].map((value) =>
       required(
         'RFC 9213 §2.1',
-        `"${value}" is not valid: max-age of Cache-Control holds`,
+        `"${value}" is not valid: max-age of Cache-Control applies`,
         says(value, 'Cache-Control: max-age=60'),
         cached({ wait: 59 }),
         fetched({ wait: 1 }),
@@ -176,19 +181,19 @@ function rulesOf(field: string): Row[] {
     ),
     required(
       'RFC 9213 §2.1',
-      'a max-age that is a string is none',
+      'a max-age that is a string is ignored',
       says('max-age="60"', 'Cache-Control: no-store'),
       fetched(),
     ),
     required(
       'RFC 9213 §2.1',
-      'a max-age that is a decimal is none',
+      'a max-age that is a decimal is ignored',
       says('max-age=60.5', 'Cache-Control: no-store'),
       fetched(),
     ),
     required(
       'RFC 9111 §3.2',
-      'of a 304 holds from then on',
+      'the field of a 304 applies from then on',
       says('max-age=60', 'ETag: "a"'),
       validated({ wait: 60 }, `${field}: max-age=600`),
       cached({ wait: 599 }),
@@ -204,51 +209,51 @@ const own = (value: string) => `Rangeway-Cache-Control: ${value}`;
 table('several targeted fields', [
   optimal(
     'RFC 9213 §2.2',
-    'the first of the list allows',
+    'the first of the list allows storing',
     gives(cdn('no-store'), own('max-age=60')),
     cached({ wait: 59 }),
   ),
-  required('RFC 9213 §2.2', 'the first of the list forbids', gives(cdn('max-age=60'), own('no-store')), fetched()),
   required(
     'RFC 9213 §2.2',
-    'the first of the list says nothing that matters',
+    'the first of the list forbids storing',
+    gives(cdn('max-age=60'), own('no-store')),
+    fetched(),
+  ),
+  required(
+    'RFC 9213 §2.2',
+    'the first of the list has only unknown directives',
     gives(cdn('max-age=60'), own('foo')),
     fetched(),
   ),
   optimal(
     'RFC 9213 §2.2',
-    'the second where the first is empty',
+    'the second counts where the first is empty',
     gives(own(''), cdn('max-age=60')),
     cached({ wait: 59 }),
   ),
   optimal(
     'RFC 9213 §2.2',
-    'the second where the first is not valid',
+    'the second counts where the first is not valid',
     gives(own('&'), cdn('max-age=60')),
     cached({ wait: 59 }),
   ),
   required(
     'RFC 9213 §2.2',
-    'Cache-Control where neither is valid',
+    'Cache-Control counts where neither is valid',
     gives(own('&'), cdn('&'), 'Cache-Control: max-age=1'),
     fetched({ wait: 2 }),
   ),
   required(
     'RFC 9213 §2.2',
-    'one that is not in the list',
+    'a field that is not in the list is ignored',
     gives('Other-Cache-Control: max-age=60', 'Cache-Control: max-age=1'),
     fetched({ wait: 2 }),
   ),
-  required(
-    'RFC 9213 §2.2',
-    'Surrogate-Control, which is not in the list',
-    gives('Surrogate-Control: max-age=60'),
-    fetched(),
-  ),
+  required('RFC 9213 §2.2', 'Surrogate-Control is not in the list', gives('Surrogate-Control: max-age=60'), fetched()),
 ]);
 
 table(
-  'a list of the operator',
+  'a configured list of targeted fields',
   [
     optimal(
       'RFC 9213 §2.2',
@@ -256,23 +261,28 @@ table(
       gives(own('no-store'), 'My-Cache-Control: max-age=60'),
       cached({ wait: 59 }),
     ),
-    required('RFC 9213 §2.2', 'is the whole list', gives(cdn('max-age=60'), 'Cache-Control: no-store'), fetched()),
+    required(
+      'RFC 9213 §2.2',
+      'replaces the default list',
+      gives(cdn('max-age=60'), 'Cache-Control: no-store'),
+      fetched(),
+    ),
   ],
   { cache: { targetedFields: ['My-Cache-Control', 'Rangeway-Cache-Control'] } },
 );
 
 table(
-  'no targeted fields at all',
+  'an empty list of targeted fields',
   [
     required(
       'RFC 9213 §2.2',
-      'Cache-Control is all there is',
+      'lets Cache-Control forbid storing',
       gives(cdn('max-age=60'), 'Cache-Control: no-store'),
       fetched(),
     ),
     optimal(
       'RFC 9213 §2.2',
-      'Cache-Control is all there is to forbid',
+      'lets Cache-Control allow storing',
       gives(cdn('no-store'), 'Cache-Control: max-age=60'),
       cached({ wait: 59 }),
     ),

@@ -1,4 +1,4 @@
-/** Conditional requests that the cache sends, and what their responses do to what is stored (RFC 9111 §4.3). */
+/** Conditional requests that the cache sends, and what their responses change in the store (RFC 9111 §4.3). */
 
 import { table } from './engine.ts';
 import { cached, date, type Exchange, fetched, gives, optimal, required, validated } from './rows.ts';
@@ -9,7 +9,7 @@ const strong = 'ETag: "a"';
 const modified = `Last-Modified: ${date(-3000)}`;
 const wait = 10;
 
-/** A full response that takes the place of what is stored. */
+/** A full response that replaces the stored one. */
 const replaced = (...fields: string[]): Exchange => fetched({ wait, reply: { fields } });
 
 table('validation', [
@@ -39,59 +39,59 @@ table('validation', [
   ),
   optimal(
     'RFC 9111 §4.3.1',
-    'both',
+    'an entity tag and Last-Modified',
     gives(short, strong, modified),
     validated({ wait, asks: ['If-None-Match: "a"', `If-Modified-Since: ${date(-3000)}`] }),
   ),
   required(
     'RFC 9111 §4.3.1',
-    'an empty entity tag is one',
+    'an empty entity tag',
     gives(short, 'ETag: ""'),
     validated({ wait, asks: ['If-None-Match: ""'] }),
   ),
   required(
     'RFC 9111 §4.3.1',
-    'nothing to validate by',
+    'a response without validator is fetched in full',
     gives(short),
     fetched({ wait, asksNo: ['If-None-Match', 'If-Modified-Since'] }),
   ),
   required(
     'RFC 9111 §4.3.1',
-    'is by what is stored, not by what the client has',
+    'the stored validator is sent, not only that of the client',
     gives(short, strong),
     validated({ wait, fields: ['If-None-Match: "z"'], asks: ['If-None-Match: ~"a"'] }),
   ),
   required(
     'RFC 9111 §4.3.3',
-    'a 200 takes its place',
+    'a 200 replaces the stored response',
     gives(short, strong),
     replaced(hour, 'ETag: "b"'),
     cached({ wait: 3599, has: ['ETag: "b"'] }),
   ),
   required(
     'RFC 9111 §4.3.3',
-    'a 200 with the same tag takes its place',
+    'a 200 with the same tag replaces the stored response',
     gives(short, strong),
     replaced(hour, strong),
     cached({ wait: 3599 }),
   ),
   required(
     'RFC 9111 §4.3.3',
-    'a 200 that is not stored takes nothing for it',
+    'a 200 that is not stored does not renew the stored response',
     gives(short, strong),
     replaced('Cache-Control: no-store'),
     fetched(),
   ),
   required(
     'RFC 9111 §4.3.3',
-    'a 404 takes its place',
+    'a 404 replaces the stored response',
     gives(short, strong),
     fetched({ wait, reply: { status: 404, fields: [hour] } }),
     cached({ wait: 3599, status: 404 }),
   ),
   required(
     'RFC 9111 §4.3.4',
-    'makes it fresh again for as long',
+    'a 304 renews the lifetime',
     gives(short, strong),
     validated({ wait }),
     cached({ wait: 9 }),
@@ -99,21 +99,21 @@ table('validation', [
   ),
   required(
     'RFC 9111 §4.3.4',
-    'makes it fresh for as long as the 304 says',
+    'a 304 may state another max-age',
     gives(short, strong),
     validated({ wait }, hour),
     cached({ wait: 3599 }),
   ),
   required(
     'RFC 9111 §4.3.4',
-    'for no time, if the 304 says so',
+    'a 304 may state max-age=0',
     gives(hour, strong),
     validated({ wait: 3600 }, 'Cache-Control: max-age=0'),
     validated(),
   ),
   required(
     'RFC 9111 §4.3.4',
-    'by Expires of a 304',
+    'a 304 may state another Expires',
     gives(`Expires: ${date(10)}`, strong),
     validated({ wait }, `Expires: ${date(500)}`),
     cached({ wait: 480 }),
@@ -141,7 +141,7 @@ table('validation', [
   ),
   required(
     'RFC 9111 §4.3.4',
-    'a 304 with a strong tag that nobody knows is about something else',
+    'a 304 with an unknown strong tag leads to a full fetch',
     gives(short, strong),
     fetched({
       wait,
@@ -152,34 +152,34 @@ table('validation', [
   ),
   required(
     'RFC 9111 §4.3.4',
-    'fields that the 304 has not got stay',
+    'fields that the 304 lacks stay',
     gives(short, strong, 'X: 1'),
     validated({ wait, has: ['X: 1'] }, 'Y: 2'),
     cached({ has: ['X: 1', 'Y: 2'] }),
   ),
   required(
     'RFC 9111 §3.2',
-    'lines of a 304 take the place of all that were stored',
+    'lines of a 304 replace all stored lines of their name',
     gives(short, strong, 'X: 1', 'X: 2'),
     validated({ wait, has: ['X: 3, 4'] }, 'X: 3', 'X: 4'),
     cached({ has: ['X: 3, 4'] }),
   ),
   required(
     'RFC 9111 §3.2',
-    'a Content-Length of 0 in a 304 is none',
+    'a Content-Length of 0 in a 304 is ignored',
     gives(short, strong),
     validated({ wait }, 'Content-Length: 0'),
     cached({ has: ['Content-Length: 22'] }),
   ),
   required(
     'RFC 9111 §4.3.4',
-    'no-store of a 304',
+    'a 304 with no-store leads to a full fetch',
     gives(short, strong),
     fetched({ wait, reply: { status: 304, fields: ['Cache-Control: no-store'], again: { body: 'new' } }, text: 'new' }),
   ),
   required(
     'RFC 9110 §13.1.3',
-    'If-Modified-Since is as it was received',
+    'If-Modified-Since repeats Last-Modified as it was received',
     gives(short, 'Last-Modified: Thursday, 18-Dec-25 02:01:18 GMT'),
     validated({ wait, asks: ['If-Modified-Since: Thursday, 18-Dec-25 02:01:18 GMT'] }),
   ),

@@ -5,12 +5,12 @@ import { cached, type Details, type Exchange, fetched, gives, optimal, required,
 
 const fresh = 'Cache-Control: max-age=3600';
 
-/** A first request with these fields, whose response varies by what `vary` says. */
+/** A first request with these fields, answered with this Vary. */
 const varying = (vary: string, ...fields: string[]): Exchange =>
   fetched({ fields, reply: { fields: [fresh, `Vary: ${vary}`] } });
 const by = (...fields: string[]): Details => ({ fields });
 
-/** Requests that mean the same by the grammar of the field, and requests that do not. */
+/** Pairs of values that mean the same by the grammar of the field, and pairs that do not. */
 const sameMeaning: readonly (readonly [field: string, stored: string, presented: string])[] = [
   ['Accept-Language', 'en, de', 'de, en'],
   ['Accept-Language', 'en, de', 'eN, De'],
@@ -47,7 +47,7 @@ table('Vary', [
   required('RFC 9111 §4.1', 'a value where there was none', varying('Foo'), fetched(by('Foo: 1'))),
   required('RFC 9111 §4.1', 'none where there was a value', varying('Foo', 'Foo: 1'), fetched()),
   required('RFC 9111 §4.1', 'an empty value where there was none', varying('Foo'), fetched(by('Foo: '))),
-  optimal('RFC 9111 §4.1', 'none and none', varying('Foo'), cached()),
+  optimal('RFC 9111 §4.1', 'no value in either request', varying('Foo'), cached()),
   optimal(
     'RFC 9111 §4.1',
     'a field that Vary does not name',
@@ -73,13 +73,13 @@ table('Vary', [
   optimal('RFC 9111 §4.1', 'two fields', varying('Foo, Bar', 'Foo: 1', 'Bar: 2'), cached(by('Bar: 2', 'Foo: 1'))),
   required(
     'RFC 9111 §4.1',
-    'two fields, the first another',
+    'two fields, the first with another value',
     varying('Foo, Bar', 'Foo: 1', 'Bar: 2'),
     fetched(by('Foo: 9', 'Bar: 2')),
   ),
   required(
     'RFC 9111 §4.1',
-    'two fields, the second another',
+    'two fields, the second with another value',
     varying('Foo, Bar', 'Foo: 1', 'Bar: 2'),
     fetched(by('Foo: 1', 'Bar: 9')),
   ),
@@ -103,7 +103,7 @@ table('Vary', [
   ),
   required(
     'RFC 9111 §4.1',
-    'three fields, one another',
+    'three fields, one with another value',
     varying('Foo, Bar, Baz', 'Foo: 1', 'Bar: abc4', 'Baz: 789'),
     fetched(by('Foo: 1', 'Bar: abc', 'Baz: 789')),
   ),
@@ -121,7 +121,7 @@ table('Vary', [
   ),
   optimal(
     'RFC 9110 §5.3',
-    'lines of a request that are combined',
+    'lines of a request are combined',
     varying('Foo', 'Foo: 1, 2'),
     cached(by('Foo: 1', 'Foo: 2')),
   ),
@@ -144,7 +144,7 @@ table('Vary', [
   ...sameMeaning.map(([name, stored, presented]) =>
     optimal(
       'RFC 9111 §4.1',
-      `${name}: "${stored}" is "${presented}"`,
+      `${name}: "${stored}" matches "${presented}"`,
       varying(name, `${name}: ${stored}`),
       cached(by(`${name}: ${presented}`)),
     ),
@@ -152,14 +152,14 @@ table('Vary', [
   ...otherMeaning.map(([name, stored, presented]) =>
     required(
       'RFC 9111 §4.1',
-      `${name}: "${stored}" is not "${presented}"`,
+      `${name}: "${stored}" does not match "${presented}"`,
       fetched({ fields: [`${name}: ${stored}`], reply: { fields: [fresh, 'Cache-Control: public', `Vary: ${name}`] } }),
       fetched(by(`${name}: ${presented}`)),
     ),
   ),
   required(
     'RFC 9111 §4.1',
-    'the preferred language is the one that is stored, but not for this request',
+    'another Accept-Language that prefers the stored language',
     fetched({
       ...by('Accept-Language: en, de'),
       reply: { fields: [fresh, 'Vary: Accept-Language', 'Content-Language: de'] },
@@ -168,7 +168,7 @@ table('Vary', [
   ),
   required(
     'RFC 9111 §4.1',
-    'a language that is not the one that is stored',
+    'another Accept-Language that prefers another language',
     fetched({
       ...by('Accept-Language: en, de'),
       reply: { fields: [fresh, 'Vary: Accept-Language', 'Content-Language: de'] },
@@ -180,13 +180,13 @@ table('Vary', [
 table('variants', [
   required(
     'RFC 9111 §4.3.1',
-    'a validation has the fields that select',
+    'a validation has the selecting fields of the request',
     fetched({ ...by('Foo: 1'), reply: { fields: ['Cache-Control: max-age=10', 'ETag: "a"', 'Vary: Foo'] } }),
     validated({ wait: 10, ...by('Foo: 1'), asks: ['Foo: 1', 'If-None-Match: "a"'] }),
   ),
   required(
     'RFC 9111 §4.3.4',
-    'a 304 is for the variant that was asked about',
+    'a 304 updates only the variant that was validated',
     ...['1', '2'].map((value) =>
       fetched({
         ...by(`Foo: ${value}`),
@@ -199,14 +199,14 @@ table('variants', [
   ),
   required(
     'RFC 9111 §4',
-    'the newest of those that match',
+    'the newest of several matching responses is used',
     gives(fresh),
     fetched({ ...by('Foo: 1', 'Cache-Control: no-cache'), reply: { fields: [fresh, 'Vary: Foo'] } }),
     cached({ ...by('Foo: 1'), text: 'the body of exchange 2' }),
   ),
   required(
     'RFC 9111 §4.4',
-    'an unsafe request is for all of them',
+    'an unsafe request invalidates all variants',
     varying('Foo', 'Foo: 1'),
     varying('Foo', 'Foo: 2'),
     fetched({ method: 'POST', body: 'x' }),

@@ -9,20 +9,30 @@ const verdict = (id: string, passed: boolean, kind: Verdict['kind'] = 'required'
 });
 const listed = (kind: Verdict['kind'] = 'required') => ({ kind, reason: 'RFC' });
 
-describe('the differences from what is expected', () => {
+describe('the differences from the expectations', () => {
   it.each<[string, Verdict[], Expectations, string[]]>([
-    ['all passed', [verdict('a', true)], {}, []],
+    ['only successes', [verdict('a', true)], {}, []],
     ['a failure that is listed', [verdict('a', false)], { a: listed() }, []],
-    ['a failure that is not', [verdict('a', false)], {}, ['required a failed: why']],
+    ['a failure that is not listed', [verdict('a', false)], {}, ['required a failed: why']],
     [
       'a success that is listed',
       [verdict('a', true)],
       { a: listed() },
       ['required a is listed, and was passed: take it from the list'],
     ],
-    ['a test that is not there', [], { a: listed() }, ['a is listed, and there is no such test']],
-    ['another kind', [verdict('a', false)], { a: listed('optimal') }, ['a is listed as optimal, and is required']],
-    ['the name of a method of objects', [verdict('toString', false)], {}, ['required toString failed: why']],
+    ['a listed test that does not exist', [], { a: listed() }, ['a is listed, and there is no such test']],
+    [
+      'a listed test of another kind',
+      [verdict('a', false)],
+      { a: listed('optimal') },
+      ['a is listed as optimal, and is required'],
+    ],
+    [
+      'a failure with the name of a method of Object',
+      [verdict('toString', false)],
+      {},
+      ['required toString failed: why'],
+    ],
   ])('%s', (_name, verdicts, expectations, differences) => {
     expect(findDifferences(verdicts, expectations)).toEqual(differences);
   });

@@ -1,29 +1,29 @@
-/** What of a suite was passed, and how that differs from what is expected. */
+/** The verdicts of a suite, their score, and their differences from the expectations. */
 
-/** A required test is one that a cache breaks the RFCs by failing; an optimal one that it could do better by passing. */
+/** A cache that fails a required test breaks an RFC. A cache that fails an optimal test could do better. */
 export type TestKind = 'required' | 'optimal';
 
-/** What became of one test. */
+/** The result of one test. */
 export interface Verdict {
   readonly id: string;
   readonly kind: TestKind;
   readonly passed: boolean;
-  /** Why not, in the words of the suite. */
+  /** The failure in the words of the suite; empty for a test that passed. */
   readonly detail: string;
 }
 
-/** A test that is not to be passed, and the clause that says so. */
+/** A test that is expected to fail, and the clause that is the reason. */
 export interface Expectation {
   readonly kind: TestKind;
   readonly reason: string;
-  /** The values of `cache.setCookie` with which it is not passed; absent where it never is. */
+  /** The values of `cache.setCookie` with which the test fails; `undefined` where it always fails. */
   readonly onlyWith?: readonly string[];
 }
 
-/** The tests that are not to be passed, by their names. */
+/** The tests that are expected to fail, by id. */
 export type Expectations = Readonly<Record<string, Expectation>>;
 
-/** How many tests of a kind were passed, of how many. */
+/** By kind: the number of tests that passed, and of all. */
 export type Score = Readonly<Record<TestKind, { readonly passed: number; readonly all: number }>>;
 
 /** Counts the verdicts. */
@@ -35,20 +35,20 @@ export function scoreOf(verdicts: readonly Pick<Verdict, 'kind' | 'passed'>[]): 
   return { required: count('required'), optimal: count('optimal') };
 }
 
-/** The sum of two scores. */
+/** Adds two scores. */
 export function addScores(a: Score, b: Score): Score {
   const add = (kind: TestKind) => ({ passed: a[kind].passed + b[kind].passed, all: a[kind].all + b[kind].all });
   return { required: add('required'), optimal: add('optimal') };
 }
 
-/** Such as `required 160/160, optimal 101/105`. */
+/** Formats a score, such as `required 160/160, optimal 101/105`. */
 export function formatScore({ required, optimal }: Score): string {
   return `required ${required.passed}/${required.all}, optimal ${optimal.passed}/${optimal.all}`;
 }
 
 /**
- * All that is not as expected, one line for each test: what failed and is not listed, and what is listed but was passed,
- * is of another kind, or is no test at all. The list may only shrink.
+ * Returns the differences, one line for each test: a failed test that is not listed, and a listed test that passed, is of
+ * another kind, or does not exist. The list may only shrink.
  */
 export function findDifferences(verdicts: readonly Verdict[], expectations: Expectations): string[] {
   const failed = verdicts

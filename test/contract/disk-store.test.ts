@@ -1,4 +1,4 @@
-/** The disk store keeps the promises of a store, with bodies in its index and in files, and with memory in front. */
+/** The disk store fulfils the contract of a store, with bodies in its index and in files, and with a memory tier in front. */
 
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';

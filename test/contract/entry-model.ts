@@ -1,4 +1,4 @@
-/** The simplest model of what a store keeps: lists of entries in a map, some of them pinned. */
+/** The simplest model of the entries of a store: lists in a map, some of the entries pinned. */
 
 import type { StoredResponse } from '../../src/http/stored-response.ts';
 import { maxPins } from '../../src/store/entry-rules.ts';
@@ -7,13 +7,13 @@ import { type Sample, sampleMetadata, taggedMetadata } from '../support/stores/s
 /** All tags that entries of the model have. */
 export const modelTags = ['red', 'green', 'blue'] as const;
 
-/** The metadata of a mark; some have no tag, some have several. */
+/** Returns the metadata of a mark, with no, one or several tags. */
 export function markedMetadata(mark: number | string): StoredResponse {
   const tags = tagsOf(mark);
   return tags.length === 0 ? sampleMetadata(mark) : taggedMetadata(mark, tags);
 }
 
-/** The bytes of one generation, and which of its blocks are there. */
+/** The bytes of one generation, and which of its blocks are present. */
 export interface ModelBody extends Required<Sample> {
   readonly present: Set<number>;
 }
@@ -30,21 +30,21 @@ export interface ModelEntry {
 /** The entries of all keys. */
 export class EntryModel {
   readonly #clock: { readonly now: number };
-  /** The last put first; those whose pin has ended are left out when they are looked for. */
+  /** The last put first. Generations whose pins have ended are skipped by `under`. */
   readonly #entries = new Map<string, readonly ModelEntry[]>();
 
   constructor(clock: { readonly now: number }) {
     this.#clock = clock;
   }
 
-  /** What is found: those that are current, then those that are pinned still. */
+  /** Returns the entries that a look-up finds: the current ones, then the pinned ones. */
   under(key: string): ModelEntry[] {
     const kept = this.#kept(key);
     const pinned = kept.filter(({ pinnedUntil = 0 }) => pinnedUntil > this.#clock.now);
     return [...kept.filter(({ pinnedUntil }) => pinnedUntil === undefined), ...pinned];
   }
 
-  /** A generation, if it is current. */
+  /** Returns a generation if it is current. */
   current(key: string, generation: string): ModelEntry | undefined {
     return this.#kept(key).find((other) => other.generation === generation && other.pinnedUntil === undefined);
   }
@@ -74,7 +74,7 @@ export class EntryModel {
     this.#entries.delete(key);
   }
 
-  /** Removes what has the tag; tells under which keys it was found. */
+  /** Removes the entries with a tag; returns the keys under which any could be found, sorted. */
   removeTagged(tag: string): string[] {
     const hasTag = ({ mark }: ModelEntry) => tagsOf(mark).includes(tag);
     const keys = [...this.#entries.keys()].filter((key) => this.under(key).some(hasTag));
@@ -90,7 +90,7 @@ export class EntryModel {
   }
 }
 
-/** Each bit of the last character stands for one of the tags. */
+/** Returns the tags of a mark: each bit of its last character stands for one tag. */
 function tagsOf(mark: number | string): string[] {
   const last = String(mark).charCodeAt(String(mark).length - 1);
   return modelTags.filter((_, at) => ((last >> at) & 1) === 1);

@@ -1,4 +1,4 @@
-/** The memory store keeps the promises of a store. */
+/** The memory store fulfils the contract of a store. */
 
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { sequentialIds } from '../support/clocks/sequential-ids.ts';

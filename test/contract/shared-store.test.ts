@@ -1,6 +1,6 @@
 /**
- * The disk store keeps the promises of a store where two share a directory. Each step of the suite is taken by the one or
- * the other: what one of them does is known to both when its promise resolves.
+ * Two disk stores on one directory fulfil the contract of a store together. The calls of the suite alternate between them: each
+ * change by one store is known to both when its promise resolves.
  */
 
 import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
@@ -9,7 +9,7 @@ import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { createSharedDirectory } from '../support/stores/shared-directory.ts';
 import { type CreateStore, storeContract } from './store-contract.ts';
 
-/** Takes turns with each call, but for those that tell at once what is in memory. */
+/** Returns a store that passes each call to the other one of `stores` than the call before. */
 function alternating(stores: readonly [Store, Store]): Store {
   let calls = 0;
   const next = (): Store => stores[(calls++ % 2) as 0 | 1];

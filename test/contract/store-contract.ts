@@ -1,4 +1,4 @@
-/** What every store promises. A store passes by being created here; see memory-store.test.ts for how. */
+/** The contract of every store, as a test suite. To test a store, call `storeContract` as memory-store.test.ts does. */
 
 import { describe, it, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
@@ -13,11 +13,11 @@ import { tags } from './store-tags.ts';
 import { whole } from './store-whole.ts';
 import { writing } from './store-writing.ts';
 
-/** What a store is created with; everything else it brings along. */
+/** The options that the suite chooses for a store; the caller adds the others. */
 export interface StoreLimits {
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
-  /** The largest body, where it is not the share of the size that the store takes by itself. */
+  /** Largest body, in bytes; without it the store's default share of its size. */
   readonly maxEntryBytes?: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -26,13 +26,13 @@ export interface StoreLimits {
 /** Creates an empty store within the running test; cleans up by `onTestFinished`. The suite closes the store. */
 export type CreateStore = (limits: StoreLimits) => Promise<Store>;
 
-/** Opens a store of so many blocks within the running test; its clock stands still unless it is given one. */
+/** Opens a store with room for `maxBlocks` blocks within the running test. Its clock stands still unless one is given. */
 export type OpenStore = (
   maxBlocks?: number,
   options?: Partial<Pick<StoreLimits, 'maxEntryBytes' | 'now'>>,
 ) => Promise<Store>;
 
-/** Runs the suite. `blockSizeBytes` decides how long the bodies are: a few blocks. */
+/** Defines the suite for a store. Bodies are a few blocks of `blockSizeBytes` long. */
 export function storeContract(name: string, create: CreateStore, { blockSizeBytes = 1024 } = {}): void {
   const openStore: OpenStore = async (maxBlocks = 4096, options = {}) => {
     const now = () => 1_700_000_000_000;
@@ -44,12 +44,12 @@ export function storeContract(name: string, create: CreateStore, { blockSizeByte
     describe('writing', () => writing(openStore, blockSizeBytes));
     describe('writing in one step', () => whole(openStore, blockSizeBytes));
     describe('reading', () => reading(openStore, blockSizeBytes));
-    describe('being there in part', () => parts(openStore, blockSizeBytes));
-    describe('being pinned', () => pins(openStore, blockSizeBytes));
+    describe('parts', () => parts(openStore, blockSizeBytes));
+    describe('pins', () => pins(openStore, blockSizeBytes));
     describe('finding and changing', () => finding(openStore, blockSizeBytes));
     describe('removing by tag', () => tags(openStore, blockSizeBytes));
     describe('listing', () => listing(openStore, blockSizeBytes));
     describe('room', () => room(openStore, blockSizeBytes));
-    it('does what the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes));
+    it('behaves as the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes));
   });
 }

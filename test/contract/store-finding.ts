@@ -1,4 +1,4 @@
-/** What every store promises to those who look up, replace and remove. */
+/** The contract of a store: look-ups, replaced metadata and removals. */
 
 import { expect, it } from 'vitest';
 import type { StoredEntry } from '../../src/store/store.ts';
@@ -31,26 +31,26 @@ export function finding(openStore: OpenStore, block: number): void {
     }
   });
 
-  it('peeks at what it finds, or cannot tell', async () => {
+  it('peeks at the same entries as it finds, or cannot peek', async () => {
     const store = await openStore();
-    const told = async () => {
+    const lookUp = async () => {
       const found = (await store.find(key)).map((entry) => entry.generation);
       const peeked = store.peek(key)?.map((entry) => entry.generation);
       expect(peeked ?? found).toEqual(found);
       return found.length;
     };
-    expect(await told()).toBe(0);
+    expect(await lookUp()).toBe(0);
     const entry = await storeSample(store, { key, sizeBytes: block });
-    expect(await told()).toBe(1);
+    expect(await lookUp()).toBe(1);
     await storeSample(store, { key, variant: 'b', sizeBytes: block });
-    expect(await told()).toBe(2);
+    expect(await lookUp()).toBe(2);
     await store.removeEntry(entry);
-    expect(await told()).toBe(1);
+    expect(await lookUp()).toBe(1);
     await store.removeKey(key);
-    expect(await told()).toBe(0);
+    expect(await lookUp()).toBe(0);
   });
 
-  it('replaces metadata and touches no byte', async () => {
+  it('replaces metadata without changing the body', async () => {
     const store = await openStore();
     const old = await storeSample(store, { key, sizeBytes: 2 * block, seed: 5 });
     const fresh = await store.replaceMetadata(old, sampleMetadata('fresh'));
@@ -70,7 +70,7 @@ export function finding(openStore: OpenStore, block: number): void {
     expect((await store.find(key)).map((entry) => entry.variant)).toEqual(['newer', 'older']);
   });
 
-  it('replaces no metadata of a generation that is not current', async () => {
+  it('does not replace the metadata of a generation that is not current', async () => {
     const store = await openStore();
     const old = await storeSample(store, { key, sizeBytes: block, seed: 1 });
     const current = await storeSample(store, { key, sizeBytes: block, seed: 2 });
@@ -81,7 +81,7 @@ export function finding(openStore: OpenStore, block: number): void {
     expect(await store.find(key)).toEqual([]);
   });
 
-  it('removes no generation that is not current', async () => {
+  it('keeps the current generation when an earlier one is removed', async () => {
     const store = await openStore();
     const old = await storeSample(store, { key, sizeBytes: block, seed: 1 });
     const current = await storeSample(store, { key, sizeBytes: block, seed: 2 });
@@ -100,7 +100,7 @@ export function finding(openStore: OpenStore, block: number): void {
     expect(await store.find(`${key}?other`)).toHaveLength(1);
   });
 
-  it('commits after its key was removed', async () => {
+  it('accepts a commit after the key was removed', async () => {
     const store = await openStore();
     await using writer = await openSampleWriter(store, { key, sizeBytes: 1 });
     await store.removeKey(key);

@@ -1,4 +1,4 @@
-/** What every store promises to those who list entries, remove them by prefix, or ask how full it is. */
+/** The contract of a store: lists of entries, removal by prefix, and usage. */
 
 import { describe, expect, it } from 'vitest';
 import type { EntryChoice, Store, StoredEntry } from '../../src/store/store.ts';
@@ -16,7 +16,7 @@ import {
 import { patternBytes } from '../support/values/pattern-body.ts';
 import type { OpenStore } from './store-contract.ts';
 
-/** Keys that are alike in one way or another, none of which has half a character. */
+/** Keys that are easily confused, all of whole characters. */
 const oddKeys: readonly string[] = [
   '',
   'a',
@@ -53,7 +53,7 @@ const oddKeys: readonly string[] = [
   `${'x'.repeat(2999)}y`,
 ];
 
-/** Half characters, with which no key begins, and texts with which some begin or none. */
+/** Prefixes: all keys, some with half a surrogate pair, with which no key begins, and a few more. */
 const oddPrefixes: readonly string[] = [
   ...oddKeys,
   'a\ud83c',
@@ -68,7 +68,7 @@ const oddPrefixes: readonly string[] = [
 const byPrefix = (prefix: string): EntryChoice => ({ kind: 'prefix', prefix });
 const byTag = (tag: string): EntryChoice => ({ kind: 'tag', tag });
 
-/** Whether a key begins with a text of whole characters: the dumbest way to tell. */
+/** Checks whether a key begins with a prefix of whole characters, in the simplest way. */
 function isChosen(prefix: string, key: string): boolean {
   const characters = [...prefix];
   return prefix.isWellFormed() && [...key].slice(0, characters.length).join('') === prefix;
@@ -79,7 +79,7 @@ export function listing(openStore: OpenStore, block: number): void {
   const sizeBytes = 2 * block + 1;
 
   describe('a list', () => {
-    it('has those with the prefix and no others, whatever the prefix is', async () => {
+    it('has the entries with the prefix and no others, whatever the prefix is', async () => {
       const store = await openStore();
       for (const key of oddKeys) await storeSample(store, { key, sizeBytes: 1 });
       for (const prefix of oddPrefixes) {
@@ -105,7 +105,7 @@ export function listing(openStore: OpenStore, block: number): void {
       }
     });
 
-    it('has what is whole, in part and pinned, each as it is found, and nothing that is not found', async () => {
+    it('has exactly the entries that look-ups find: whole, in part and pinned', async () => {
       const clock = { now: 1_000 };
       const store = await openStore(4096, { now: () => clock.now });
       await storeTagged(store, { key: 'k1', sizeBytes, seed: 1 }, ['t'], 2_000);
@@ -129,26 +129,26 @@ export function listing(openStore: OpenStore, block: number): void {
       for (const choice of [byPrefix('k'), byTag('t')]) expect(await keysOf(store, choice)).toHaveLength(2);
     });
 
-    it('goes on where it was although entries come and go', async () => {
+    it('continues where it stopped although entries are stored and removed', async () => {
       const store = await openStore();
       for (const name of 'abcdefgh') await storeTagged(store, { key: `k${name}`, sizeBytes: 1 }, ['t']);
       for (const choice of [byPrefix('k'), byTag('t')]) {
         const first = await store.list(choice, 3);
-        const told = new Set(first.entries.map(({ key }) => key));
+        const listed = new Set(first.entries.map(({ key }) => key));
         const [gone = 'none', back = 'none'] = ['ka', 'kb', 'kc', 'kd', 'ke', 'kf', 'kg', 'kh'].filter(
-          (key) => !told.has(key),
+          (key) => !listed.has(key),
         );
-        for (const key of [gone, back, ...told]) await store.removeKey(key);
+        for (const key of [gone, back, ...listed]) await store.removeKey(key);
         await storeTagged(store, { key: back, sizeBytes: 1 }, ['t']);
         const rest = await keysOf(store, choice, 3, first.next);
         expect(rest).not.toContain(gone);
-        for (const key of rest) expect(told).not.toContain(key);
-        for (const key of [...told, gone]) await storeTagged(store, { key, sizeBytes: 1 }, ['t']);
+        for (const key of rest) expect(listed).not.toContain(key);
+        for (const key of [...listed, gone]) await storeTagged(store, { key, sizeBytes: 1 }, ['t']);
       }
     });
 
     it.each(['', 'x', 'WzFd', 'WyJhIl0', '%', 'e30'])(
-      'does not go on from a place that it has not told: %j',
+      'rejects a cursor that it has not returned: %j',
       async (after) => {
         const store = await openStore();
         await storeTagged(store, { key: 'k', sizeBytes: 1 }, ['t']);
@@ -157,7 +157,7 @@ export function listing(openStore: OpenStore, block: number): void {
       },
     );
 
-    it('is empty where there is nothing', async () => {
+    it('is empty where no entry is chosen', async () => {
       const store = await openStore();
       for (const choice of [byPrefix(''), byTag('t')]) {
         expect(await store.list(choice, 10)).toEqual({ entries: [], next: undefined });
@@ -166,7 +166,7 @@ export function listing(openStore: OpenStore, block: number): void {
   });
 
   describe('a removal by prefix', () => {
-    it('removes those with the prefix and no others, whatever the prefix is', async () => {
+    it('removes the entries with the prefix and no others, whatever the prefix is', async () => {
       const store = await openStore();
       for (const key of oddKeys) await storeSample(store, { key, sizeBytes: 1 });
       for (const prefix of oddPrefixes) {
@@ -181,7 +181,7 @@ export function listing(openStore: OpenStore, block: number): void {
       }
     });
 
-    it('removes all of very many, of all variants, and gives their room back', async () => {
+    it('removes very many entries of all variants', async () => {
       const store = await openStore();
       for (let at = 0; at < 300; at += 1) {
         await storeSample(store, { key: `k${at % 200}`, variant: `v${at}`, sizeBytes: 1 });
@@ -193,7 +193,7 @@ export function listing(openStore: OpenStore, block: number): void {
       expect(store.readUsage().entryCount).toBe(1);
     });
 
-    it('removes what is pinned, in part, and being written', async () => {
+    it('removes entries that are pinned, in part, and being written', async () => {
       const clock = { now: 1_000 };
       const store = await openStore(4096, { now: () => clock.now });
       await storeTagged(store, { key: 'k1', sizeBytes, seed: 1 }, [], 2_000);
@@ -214,7 +214,7 @@ export function listing(openStore: OpenStore, block: number): void {
     });
   });
 
-  it('tells how full it is', async () => {
+  it('reports its usage', async () => {
     const store = await openStore(64);
     const maxSizeBytes = 64 * block;
     expect(store.readUsage()).toMatchObject({ entryCount: 0, usedBytes: 0, maxSizeBytes });
@@ -234,7 +234,7 @@ export function listing(openStore: OpenStore, block: number): void {
   });
 }
 
-/** Where the entries of a list are, in its order. */
+/** Returns the key, variant and generation of each entry of a list, in its order. */
 async function placesOf(store: Store, choice: EntryChoice, limit: number, from?: string): Promise<string[]> {
   const places: string[] = [];
   let after = from;

@@ -1,4 +1,4 @@
-/** A store driven by random steps beside the simplest model of one. */
+/** Compares a store with the simplest model of one, in random steps. */
 
 import fc from 'fast-check';
 import { expect } from 'vitest';
@@ -14,8 +14,8 @@ interface ModelWriter {
   isPublished: boolean;
 }
 
-/** What the store has told of an entry, and whose bytes it has. */
-interface Told {
+/** An entry that the store has returned, and the body of its generation. */
+interface Known {
   readonly entry: StoredEntry;
   readonly body: ModelBody;
 }
@@ -38,7 +38,7 @@ const stepNames = [
   'wait',
 ] as const;
 
-/** One step: what to do, and two numbers that choose with what. */
+/** One step: its action, and two numbers that choose its arguments. */
 interface Step {
   readonly name: (typeof stepNames)[number];
   readonly which: number;
@@ -47,7 +47,7 @@ interface Step {
 
 const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.record({
-    // Writing and committing more often than the rest, or little would ever be stored.
+    // Writes and commits are more frequent than other steps; otherwise little would ever be stored.
     name: fc.constantFrom(...stepNames, 'open', 'write', 'write', 'write', 'commit', 'commit'),
     which: fc.nat(5),
     detail: fc.nat(7),
@@ -55,7 +55,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   { minLength: 20, maxLength: 80 },
 );
 
-/** Runs random steps on stores with room enough; after each step the store tells what the model does. */
+/** Runs random steps on stores with enough room. The results of each step must match the model. */
 export async function storeModel(create: CreateStore, blockSizeBytes: number): Promise<void> {
   await fc.assert(
     fc.asyncProperty(steps, async (chosen) => {
@@ -78,8 +78,8 @@ class StoreModel {
   readonly #clock: { now: number };
   readonly #entries: EntryModel;
   readonly #writers: ModelWriter[] = [];
-  readonly #told: Told[] = [];
-  readonly #readers: (Told & { reader: EntryReader })[] = [];
+  readonly #known: Known[] = [];
+  readonly #readers: (Known & { reader: EntryReader })[] = [];
   #seed = 0;
 
   constructor(store: Store, clock: { now: number }) {
@@ -92,7 +92,7 @@ class StoreModel {
     await this.#steps[name](which, detail);
   }
 
-  /** Everything that the model knows is there, and nothing else; then gives all back. */
+  /** Checks that the store has exactly the entries of the model; then closes all readers and writers. */
   async end(): Promise<void> {
     for (let which = 0; which < 3; which += 1) await this.#steps.find(which, 0);
     for (const { reader } of this.#readers) reader.close();
@@ -132,7 +132,7 @@ class StoreModel {
       chosen.isPublished = true;
       this.#entries.put(writer.generation, body, false, pinPreviousUntil);
       const entry = (await this.#store.find(body.key))[0] as StoredEntry;
-      this.#told.push({ entry, body });
+      this.#known.push({ entry, body });
     },
     commit: async (which, detail) => {
       const chosen = pick(this.#writers, which);
@@ -145,7 +145,7 @@ class StoreModel {
       if (isPublished && this.#entries.current(body.key, writer.generation) === undefined) {
         await expect(commit).rejects.toMatchObject({ reason: 'removed' });
       } else {
-        this.#told.push({ entry: await commit, body });
+        this.#known.push({ entry: await commit, body });
         this.#entries.put(writer.generation, body, true, pinPreviousUntil);
       }
       await this.#steps.dispose(which, 0);
@@ -157,7 +157,7 @@ class StoreModel {
       await chosen.writer[Symbol.asyncDispose]();
     },
     resume: async (which) => {
-      const chosen = pick(this.#told, which);
+      const chosen = pick(this.#known, which);
       if (chosen === undefined) return;
       const { entry, body } = chosen;
       if (this.#writers.some(({ writer }) => writer.generation === entry.generation)) return;
@@ -167,7 +167,7 @@ class StoreModel {
     },
     find: async (which) => {
       const expected = this.#entries.under(keyOf(which));
-      const told = expected.map(({ generation, body, isComplete, mark, pinnedUntil }) => ({
+      const wanted = expected.map(({ generation, body, isComplete, mark, pinnedUntil }) => ({
         variant: body.variant,
         generation,
         sizeBytes: body.sizeBytes,
@@ -177,7 +177,7 @@ class StoreModel {
       }));
       const found = await this.#store.find(keyOf(which));
       for (const entries of [found, this.#store.peek(keyOf(which)) ?? found]) {
-        expect(entries.map(plain)).toEqual(told);
+        expect(entries.map(plain)).toEqual(wanted);
       }
       for (const [at, entry] of found.entries()) {
         const { body } = expected[at] as ModelEntry;
@@ -192,7 +192,7 @@ class StoreModel {
       }
     },
     freshen: async (which, detail) => {
-      const chosen = pick(this.#told, which);
+      const chosen = pick(this.#known, which);
       if (chosen === undefined) return;
       const current = this.#entries.current(chosen.entry.key, chosen.entry.generation);
       const fresh = await this.#store.replaceMetadata(chosen.entry, markedMetadata(`fresh ${detail}`));
@@ -201,7 +201,7 @@ class StoreModel {
       if (current !== undefined) current.mark = `fresh ${detail}`;
     },
     removeEntry: async (which) => {
-      const chosen = pick(this.#told, which);
+      const chosen = pick(this.#known, which);
       if (chosen === undefined) return;
       const { key, generation } = chosen.entry;
       await this.#store.removeEntry(chosen.entry);
@@ -217,7 +217,7 @@ class StoreModel {
       expect([...keys].sort()).toEqual(this.#entries.removeTagged(tag));
     },
     openReader: async (which) => {
-      const chosen = pick(this.#told, which);
+      const chosen = pick(this.#known, which);
       if (chosen === undefined) return;
       const { entry } = chosen;
       if (!this.#entries.under(entry.key).some(({ generation }) => generation === entry.generation)) return;
@@ -238,7 +238,7 @@ class StoreModel {
     },
   };
 
-  /** Until when a replaced generation is to be pinned: not at all, in vain, or for a while. */
+  /** Returns until when to pin a replaced generation: not at all, until now (in vain), or for a while. */
   #pinOf(detail: number): number | undefined {
     return detail < 2 ? undefined : this.#clock.now + (detail - 2) * 20;
   }
@@ -249,7 +249,7 @@ class StoreModel {
     body.present.add(index);
   }
 
-  /** The source has the blocks that are there, and no others. */
+  /** Checks that a source has exactly the blocks that are present. */
   async #expectBlocks(source: BlockSource, body: ModelBody): Promise<void> {
     for (let index = 0; index <= this.#blockCount(body); index += 1) {
       if (body.present.has(index)) {
@@ -272,7 +272,7 @@ function keyOf(which: number): string {
   return `https://example.org/${which % 3}`;
 }
 
-/** One of a list, the last ones more likely; undefined when it is empty. */
+/** Returns an item of a list, the `which`-th from the end; undefined when it is empty. */
 function pick<T>(list: readonly T[], which: number): T | undefined {
   return list.at(-1 - (which % Math.max(1, list.length)));
 }

@@ -1,4 +1,4 @@
-/** What every store promises of entries that are there in part. */
+/** The contract of a store: parts, which are incomplete entries. */
 
 import { expect, it } from 'vitest';
 import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
@@ -25,7 +25,7 @@ export function parts(openStore: OpenStore, block: number): void {
   const whole = Buffer.from(patternBytes(0, sizeBytes, 6));
   const all = [0, 1, 2, 3, 4, 5];
 
-  /** A store with a writer that has published the sample with some of its blocks. */
+  /** Opens a store with a writer that has published the sample with these blocks. */
   const publishing = async (indexes: readonly number[]) => {
     const store = await openStore();
     const writer = await openSampleWriter(store, sample);
@@ -39,7 +39,7 @@ export function parts(openStore: OpenStore, block: number): void {
     return writer;
   };
 
-  it('finds what is published, and tells that it is not complete', async () => {
+  it('finds a published part as incomplete', async () => {
     const { store, writer, entry } = await publishing([1, 4]);
     const { generation } = writer;
     expect(entry).toMatchObject({ key, variant: 'v', generation, sizeBytes, isComplete: false });
@@ -49,7 +49,7 @@ export function parts(openStore: OpenStore, block: number): void {
     expect(await findFirst(store, key)).toMatchObject({ generation, isComplete: false });
   });
 
-  it('gives the blocks that are there, and no others', async () => {
+  it('returns the blocks that are present, and no others', async () => {
     const { writer, entry } = await publishing([5, 2]);
     await writer[Symbol.asyncDispose]();
     const reader = await entry.open();
@@ -62,7 +62,7 @@ export function parts(openStore: OpenStore, block: number): void {
     reader.close();
   });
 
-  it('tells which blocks are there, while it is written and at rest', async () => {
+  it('reports which blocks are present, during writing and later', async () => {
     const { store, writer, entry } = await publishing([5, 2, 1]);
     expect([...(await entry.readPresence())]).toEqual([
       { start: 1, end: 3 },
@@ -78,7 +78,7 @@ export function parts(openStore: OpenStore, block: number): void {
     expect([...(await ((await findFirst(store, key)) as StoredEntry).readPresence())]).toEqual(later);
   });
 
-  it('tells that all blocks of what is complete are there, and none of what is empty', async () => {
+  it('reports all blocks of a complete entry as present, and none of an empty one', async () => {
     const store = await openStore();
     for (const each of [sample, { ...sample, key: 'small', sizeBytes: 3 }]) {
       const present = await (await storeSample(store, each)).readPresence();
@@ -88,7 +88,7 @@ export function parts(openStore: OpenStore, block: number): void {
     expect([...(await empty.readPresence())]).toEqual([]);
   });
 
-  it('tells nothing of blocks when it is gone', async () => {
+  it('does not report the blocks of a removed entry', async () => {
     const store = await openStore();
     for (const each of [sample, { ...sample, key: 'small', sizeBytes: 3 }]) {
       const entry = await storeSample(store, each);
@@ -97,7 +97,7 @@ export function parts(openStore: OpenStore, block: number): void {
     }
   });
 
-  it('gives blocks to a reader that was there before them', async () => {
+  it('returns blocks to a reader that was opened before they were written', async () => {
     const { writer, entry } = await publishing([0]);
     const reader = await entry.open();
     await expect(reader.readBlock(3)).rejects.toMatchObject({ code: 'bytes_gone' });
@@ -108,7 +108,7 @@ export function parts(openStore: OpenStore, block: number): void {
     reader.close();
   });
 
-  it('publishes in place of the earlier generation', async () => {
+  it('replaces the earlier generation when a part is published', async () => {
     const store = await openStore();
     const earlier = await storeSample(store, { ...sample, seed: 1 });
     const other = await storeSample(store, { ...sample, variant: 'w' });
@@ -117,27 +117,27 @@ export function parts(openStore: OpenStore, block: number): void {
     await expect(earlier.open()).rejects.toMatchObject({ code: 'bytes_gone' });
   });
 
-  it('publishes nothing of unknown length', async () => {
+  it('does not publish a part of unknown length', async () => {
     const store = await openStore();
     await using writer = await openSampleWriter(store, sample, 'unknown');
     await expect(writer.publish(sampleMetadata())).rejects.toThrow(RangeError);
     expect(await store.find(key)).toEqual([]);
   });
 
-  it('publishes what has no block yet', async () => {
+  it('publishes a part without any blocks yet', async () => {
     const { store, writer } = await publishing([]);
     await writer[Symbol.asyncDispose]();
     expect(await findFirst(store, key)).toMatchObject({ isComplete: false, sizeBytes });
   });
 
-  it('publishes once', async () => {
+  it('publishes only once', async () => {
     const { store, writer } = await publishing([0]);
     await writer.publish(sampleMetadata('again'));
     expect((await findFirst(store, key))?.metadata).toEqual(sampleMetadata(6));
     await writer[Symbol.asyncDispose]();
   });
 
-  it('is complete with the commit', async () => {
+  it('has a complete entry after the commit', async () => {
     const { store, writer, entry } = await publishing([3]);
     await writeBlocks(writer, block, sample, all);
     const committed = await writer.commit({ metadata: sampleMetadata('final'), sizeBytes });
@@ -150,7 +150,7 @@ export function parts(openStore: OpenStore, block: number): void {
     expect(await readKey(store, key)).toEqual(whole);
   });
 
-  it('replaces its metadata and stays as it is', async () => {
+  it('keeps a part incomplete when its metadata is replaced', async () => {
     const { store, writer, entry } = await publishing([3]);
     expect(await store.replaceMetadata(entry, sampleMetadata('fresh'))).toMatchObject({ isComplete: false });
     expect(await findFirst(store, key)).toMatchObject({ isComplete: false, metadata: sampleMetadata('fresh') });
@@ -159,7 +159,7 @@ export function parts(openStore: OpenStore, block: number): void {
     await writer[Symbol.asyncDispose]();
   });
 
-  it('is completed by those who come later', async () => {
+  it('lets later writers complete a part', async () => {
     const store = await openStore();
     const entry = await storePart(store, sample, [5, 1]);
     for (const indexes of [[3], [0, 2]]) {
@@ -180,7 +180,7 @@ export function parts(openStore: OpenStore, block: number): void {
     expect(await readKey(store, key)).toEqual(whole);
   });
 
-  it('leaves what is there as it is when it is resumed', async () => {
+  it('does not overwrite a present block of a resumed part', async () => {
     const store = await openStore();
     const entry = await storePart(store, sample, [2]);
     await using writer = await resumed(store, entry);
@@ -188,7 +188,7 @@ export function parts(openStore: OpenStore, block: number): void {
     expect(Buffer.from(await writer.readBlock(2))).toEqual(Buffer.from(blockOf(sample, block, 2)));
   });
 
-  it('has one writer at a time', async () => {
+  it('allows one writer of a generation at a time', async () => {
     const { store, writer, entry } = await publishing([2]);
     await expect(store.resume(entry)).rejects.toThrow(Error);
     await writer[Symbol.asyncDispose]();
@@ -198,7 +198,7 @@ export function parts(openStore: OpenStore, block: number): void {
     await (await resumed(store, entry))[Symbol.asyncDispose]();
   });
 
-  it('is resumed with all that it has when it is complete', async () => {
+  it('resumes a complete entry with all its blocks', async () => {
     for (const each of [sample, { ...sample, key: 'small', sizeBytes: 3 }]) {
       const store = await openStore();
       const entry = await storeSample(store, each);
@@ -217,15 +217,15 @@ export function parts(openStore: OpenStore, block: number): void {
     ['was removed', (store, entry) => store.removeEntry(entry)],
     ['was removed with its key', (store) => store.removeKey(key)],
   ];
-  for (const [what, depart] of departures) {
-    it(`is not resumed when it ${what}`, async () => {
+  for (const [departure, depart] of departures) {
+    it(`does not resume a part that ${departure}`, async () => {
       const store = await openStore();
       const entry = await storePart(store, sample, [1]);
       await depart(store, entry);
       expect(await store.resume(entry)).toBeUndefined();
     });
 
-    it(`goes on for its writer when it ${what}, and is not found again`, async () => {
+    it(`lets the writer of a part that ${departure} go on, and does not find the part again`, async () => {
       const { store, writer, entry } = await publishing([1]);
       await depart(store, entry);
       const left = (await store.find(key)).map((each) => each.generation);
@@ -241,7 +241,7 @@ export function parts(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('takes nothing after its writer was disposed', async () => {
+  it('refuses blocks, publication and commit after the writer was disposed', async () => {
     const { writer } = await publishing([1]);
     await writer[Symbol.asyncDispose]();
     const fault = { name: 'StoreFault', reason: 'io' };

@@ -1,4 +1,4 @@
-/** What every store promises of replaced generations that are pinned for those who resume. */
+/** The contract of a store: replaced generations that are pinned for clients that resume. */
 
 import { expect, it } from 'vitest';
 import { maxPins } from '../../src/store/entry-rules.ts';
@@ -29,7 +29,7 @@ export function pins(openStore: OpenStore, block: number): void {
   const bytes = (seed: number) => Buffer.from(patternBytes(0, sizeBytes, seed));
   const until = 2_000_000_000_000;
 
-  /** A store and its clock. */
+  /** Opens a store with a clock. */
   const openTimed = async (maxBlocks?: number) => {
     const clock = { now: until - 1000 };
     return { clock, store: await openStore(maxBlocks, { now: () => clock.now }) };
@@ -39,8 +39,8 @@ export function pins(openStore: OpenStore, block: number): void {
       ['a commit', commitOver],
       ['a publication', publishOver],
     ];
-  for (const [what, replace] of replacements) {
-    it(`keeps what ${what} replaces until the pin ends`, async () => {
+  for (const [replacement, replace] of replacements) {
+    it(`keeps a generation that ${replacement} replaces until its pin ends`, async () => {
       const { clock, store } = await openTimed();
       const earlier = await storeSample(store, sample(1));
       expect(earlier.pinnedUntil).toBeUndefined();
@@ -59,7 +59,7 @@ export function pins(openStore: OpenStore, block: number): void {
       expect(await store.find(key)).toHaveLength(1);
     });
 
-    it(`keeps nothing that ${what} replaces when no pin is wanted, or one that has ended`, async () => {
+    it(`does not keep a generation that ${replacement} replaces without a pin, or with one that has ended`, async () => {
       const { clock, store } = await openTimed();
       for (const pin of [undefined, clock.now, 0, Number.NaN]) {
         const earlier = await storeSample(store, sample(1));
@@ -69,7 +69,7 @@ export function pins(openStore: OpenStore, block: number): void {
       }
     });
 
-    it(`keeps no part that ${what} replaces`, async () => {
+    it(`does not keep a part that ${replacement} replaces`, async () => {
       const { store } = await openTimed();
       await storePart(store, sample(1), [0, 1, 2]);
       await replace(store, sample(2), until);
@@ -77,7 +77,7 @@ export function pins(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('pins until any instant, of a fraction or beyond all time', async () => {
+  it('rounds a fraction in the end of a pin up, and limits an infinite one', async () => {
     for (const [pin, pinnedUntil] of [
       [until - 0.5, until],
       [Number.POSITIVE_INFINITY, Number.MAX_SAFE_INTEGER],
@@ -98,7 +98,7 @@ export function pins(openStore: OpenStore, block: number): void {
     expect(await store.find(key)).toMatchObject([{ isComplete: true, pinnedUntil: undefined }]);
   });
 
-  it('tells pinned generations after all others, each of its variant', async () => {
+  it('returns pinned generations after all current ones', async () => {
     const { store } = await openTimed();
     for (const [variant, seed] of [
       ['a', 1],
@@ -109,12 +109,12 @@ export function pins(openStore: OpenStore, block: number): void {
     ] as const) {
       await commitOver(store, sample(seed, variant), until);
     }
-    const told = (await store.find(key)).map(({ variant, metadata, pinnedUntil }) => [
+    const found = (await store.find(key)).map(({ variant, metadata, pinnedUntil }) => [
       variant,
       metadata.fields[0]?.[1],
       pinnedUntil,
     ]);
-    expect(told).toEqual([
+    expect(found).toEqual([
       ['c', '"5"', undefined],
       ['a', '"4"', undefined],
       ['b', '"3"', undefined],
@@ -123,7 +123,7 @@ export function pins(openStore: OpenStore, block: number): void {
     ]);
   });
 
-  it(`keeps ${maxPins} pinned generations of a variant, the last ones`, async () => {
+  it(`keeps the last ${maxPins} pinned generations of a variant`, async () => {
     const { store } = await openTimed();
     for (let seed = 0; seed < maxPins + 3; seed += 1) await commitOver(store, sample(seed), until);
     await storeSample(store, sample(99, 'other'));
@@ -143,7 +143,7 @@ export function pins(openStore: OpenStore, block: number): void {
     expect((await store.find(key)).slice(1).map(({ metadata }) => metadata)).toEqual([maxPins, 0].map(sampleMetadata));
   });
 
-  it('neither freshens nor resumes what is pinned', async () => {
+  it('neither freshens nor resumes a pinned generation', async () => {
     const { store } = await openTimed();
     const earlier = await storeSample(store, sample(1));
     await commitOver(store, sample(2), until);
@@ -155,7 +155,7 @@ export function pins(openStore: OpenStore, block: number): void {
     expect((await store.find(key)).map(({ metadata }) => metadata)).toEqual([2, 1].map(sampleMetadata));
   });
 
-  it('takes no commit of a generation that is pinned, and keeps its bytes', async () => {
+  it('refuses a commit of a pinned generation, and keeps its bytes', async () => {
     const { store } = await openTimed();
     const writer = await openSampleWriter(store, sample(1));
     await writeSample(writer, block, sample(1));
@@ -190,7 +190,7 @@ export function pins(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('removes what is pinned', async () => {
+  it('removes pinned generations', async () => {
     const { store } = await openTimed();
     for (const seed of [1, 2, 3]) await commitOver(store, sample(seed), until);
     const [current, pinned, oldest] = await store.find(key);
@@ -202,7 +202,7 @@ export function pins(openStore: OpenStore, block: number): void {
     await expect(oldest?.open()).rejects.toMatchObject({ code: 'bytes_gone' });
   });
 
-  it('keeps what is pinned when the current one is removed, and pins no further by the next', async () => {
+  it('keeps a pin unchanged when the current generation is removed and a new one stored', async () => {
     const { store } = await openTimed();
     const earlier = await storeSample(store, sample(1));
     await commitOver(store, sample(2), until);
@@ -212,7 +212,7 @@ export function pins(openStore: OpenStore, block: number): void {
     expect((await store.find(key)).map(({ pinnedUntil }) => pinnedUntil)).toEqual([undefined, until]);
   });
 
-  it('removes with a key also what has ended, and does not count it', async () => {
+  it('removes generations whose pins have ended with their key, without counting them', async () => {
     const { clock, store } = await openTimed();
     const earlier = await storeSample(store, sample(1));
     await commitOver(store, sample(2), until);
@@ -221,7 +221,7 @@ export function pins(openStore: OpenStore, block: number): void {
     await expect(earlier.open()).rejects.toMatchObject({ code: 'bytes_gone' });
   });
 
-  it('forgets soon what is pinned no more, for whatever is written next', async () => {
+  it('deletes generations whose pins have ended with the next writes', async () => {
     const { clock, store } = await openTimed();
     const earlier: StoredEntry[] = [];
     for (let at = 0; at < 10; at += 1) {
@@ -245,7 +245,7 @@ export function pins(openStore: OpenStore, block: number): void {
     reader?.close();
   });
 
-  it('counts what is pinned, and lets it leave when it is not used', async () => {
+  it('counts the room of pinned generations, and evicts unused ones', async () => {
     const { store } = await openTimed(64);
     for (let at = 0; at < 12; at += 1) {
       for (const seed of [1, 2, 3]) {
@@ -258,7 +258,7 @@ export function pins(openStore: OpenStore, block: number): void {
     expect(await canOpen(store, 'k11')).toBe(true);
   });
 
-  /** Stores a sample in place of an earlier one. */
+  /** Commits a sample in place of an earlier one. */
   async function commitOver(store: Store, next: Sample, pinPreviousUntil?: number): Promise<StoredEntry> {
     await using writer = await openSampleWriter(store, next);
     await writeSample(writer, block, next);
@@ -273,7 +273,7 @@ export function pins(openStore: OpenStore, block: number): void {
     await writer.publish(sampleMetadata(next.seed ?? 0), pinPreviousUntil);
   }
 
-  /** The generations that are found pinned, and peeked at so if that can be. */
+  /** Returns the pinned generations that a look-up finds; checks that a peek returns the same ones, if it can. */
   async function pinnedIn(store: Store): Promise<string[]> {
     const found = await store.find(key);
     const peeked = store.peek(key) ?? found;

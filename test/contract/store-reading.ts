@@ -1,4 +1,4 @@
-/** What every store promises to those who read. */
+/** The contract of a store: reading. */
 
 import { expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
@@ -27,7 +27,7 @@ export function reading(openStore: OpenStore, block: number): void {
     ['was replaced', (store) => storeSample(store, { key, sizeBytes: block, seed: 2 })],
     ['was removed', (store, entry) => store.removeEntry(entry)],
     ['was removed with its key', (store) => store.removeKey(key)],
-    ['was pushed out', (store) => pushOut(store, 4 * block)],
+    ['was evicted', (store) => pushOut(store, 4 * block)],
     [
       'was replaced and pinned',
       async (store) => {
@@ -37,8 +37,8 @@ export function reading(openStore: OpenStore, block: number): void {
     ],
     ['got other metadata', (store, entry) => store.replaceMetadata(entry, sampleMetadata('other'))],
   ];
-  for (const [what, depart] of departures) {
-    it(`keeps the bytes of a reader whose entry ${what}`, async () => {
+  for (const [departure, depart] of departures) {
+    it(`keeps the bytes of a reader whose entry ${departure}`, async () => {
       const store = await openStore(96);
       const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
       const reader = await entry.open();
@@ -49,8 +49,8 @@ export function reading(openStore: OpenStore, block: number): void {
     });
   }
 
-  for (const [what, depart] of departures) {
-    it(`keeps the bytes of a reader of a part that ${what}, and of its writer`, async () => {
+  for (const [departure, depart] of departures) {
+    it(`keeps the bytes of a reader of a part that ${departure}, and of its writer`, async () => {
       const store = await openStore(96);
       const sample = { key, sizeBytes, seed: 1 };
       await using writer = await openSampleWriter(store, sample);
@@ -70,7 +70,7 @@ export function reading(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('keeps the bytes of a reader of a part whose writer has gone, and that was pushed out', async () => {
+  it('keeps the bytes of a reader of a part that was evicted after its writer was disposed', async () => {
     const store = await openStore(96);
     const sample = { key, sizeBytes, seed: 1 };
     const reader = await (await storePart(store, sample, [0, 3])).open();
@@ -81,14 +81,14 @@ export function reading(openStore: OpenStore, block: number): void {
     reader.close();
   });
 
-  it('opens no generation that was removed', async () => {
+  it('does not open a generation that was removed', async () => {
     const store = await openStore();
     const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
     await store.removeEntry(entry);
     await expect(entry.open()).rejects.toMatchObject({ code: 'bytes_gone' });
   });
 
-  it('gives the same bytes to many readers at once', async () => {
+  it('returns the same bytes to many readers at once', async () => {
     const store = await openStore();
     const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
     const readers = await Promise.all(Array.from({ length: 20 }, () => entry.open()));
@@ -102,7 +102,7 @@ export function reading(openStore: OpenStore, block: number): void {
     for (const body of bodies) expect(body).toEqual(bytes);
   });
 
-  it('peeks only at right blocks', async () => {
+  it('returns only right blocks from a peek', async () => {
     const store = await openStore();
     const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
     const reader = await entry.open();

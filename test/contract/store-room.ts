@@ -1,4 +1,4 @@
-/** What every store promises about its size. */
+/** The contract of a store: its size. */
 
 import { expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
@@ -25,24 +25,24 @@ export function room(openStore: OpenStore, block: number): void {
   it('stays within its size', async () => {
     const store = await openStore(64);
     for (let at = 0; at < 40; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 4 * block, seed: at });
-    const kept: number[] = [];
+    const found: number[] = [];
     for (let at = 0; at < 40; at += 1) {
       const bytes = await readKey(store, `k${at}`);
       if (bytes === undefined) continue;
-      kept.push(at);
+      found.push(at);
       expect(bytes).toEqual(Buffer.from(patternBytes(0, 4 * block, at)));
     }
-    expect(kept.length).toBeGreaterThan(1);
-    expect(kept.length).toBeLessThanOrEqual(64 / 4);
-    expect(kept).toContain(39);
+    expect(found.length).toBeGreaterThan(1);
+    expect(found.length).toBeLessThanOrEqual(64 / 4);
+    expect(found).toContain(39);
   });
 
   const uses: readonly [string, (store: Store, entry: StoredEntry) => Promise<unknown>][] = [
     ['opened', async (_, entry) => (await entry.open()).close()],
     ['peeked at for a block', async (_, entry) => entry.peekBlock(0)],
   ];
-  for (const [what, use] of uses) {
-    it(`pushes out an idle entry before one that is ${what}`, async () => {
+  for (const [useName, use] of uses) {
+    it(`evicts an idle entry before one that is ${useName}`, async () => {
       const store = await openStore(64);
       await storeSample(store, { key: 'used', sizeBytes: 4 * block, seed: 1 });
       await storeSample(store, { key: 'idle', sizeBytes: 4 * block, seed: 2 });
@@ -55,15 +55,15 @@ export function room(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('pushes out an entry that is only asked which blocks it has', async () => {
+  it('does not count a query for the present blocks as a use', async () => {
     const store = await openStore(64);
     await storeSample(store, { key: 'used', sizeBytes: 4 * block, seed: 1 });
     await storeSample(store, { key: 'asked', sizeBytes: 4 * block, seed: 2 });
     for (let at = 0; at < 40; at += 1) {
       expect(await canOpen(store, 'used')).toBe(true);
-      const asked = await findFirst(store, 'asked');
-      // It may be told for a while after it has left.
-      await asked?.readPresence().catch((error) => expect(error).toMatchObject({ code: 'bytes_gone' }));
+      const entry = await findFirst(store, 'asked');
+      // An evicted entry may still be found for a while.
+      await entry?.readPresence().catch((error) => expect(error).toMatchObject({ code: 'bytes_gone' }));
       await storeSample(store, { key: `k${at}`, sizeBytes: 4 * block, seed: at });
     }
     expect(await readKey(store, 'asked')).toBeUndefined();
@@ -76,7 +76,7 @@ export function room(openStore: OpenStore, block: number): void {
     await expect(opening).rejects.toMatchObject({ name: 'StoreFault', reason: 'too_large' });
   });
 
-  it('refuses a body that grows too large, and is as before', async () => {
+  it('refuses a body that grows too large, and works as before', async () => {
     const store = await openStore(64);
     await storeSample(store, { key: 'small', sizeBytes: 1 });
     const sizeBytes = store.maxEntryBytes + block;
@@ -87,7 +87,7 @@ export function room(openStore: OpenStore, block: number): void {
     expect(await store.find(key)).toHaveLength(1);
   });
 
-  it('takes bodies up to the size that is set, and no larger ones', async () => {
+  it('accepts bodies up to `maxEntryBytes`, and no larger ones', async () => {
     const maxEntryBytes = 40 * block + 1;
     const store = await openStore(64, { maxEntryBytes });
     expect(store.maxEntryBytes).toBe(maxEntryBytes);
@@ -104,7 +104,7 @@ export function room(openStore: OpenStore, block: number): void {
     expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, maxEntryBytes)));
   });
 
-  it('counts what writers hold, refuses more than fits, and has the room again afterwards', async () => {
+  it('counts the bytes of writers, refuses more than fit, and frees their room afterwards', async () => {
     const store = await openStore(64);
     const writers: Awaited<ReturnType<typeof openSampleWriter>>[] = [];
     const sizeBytes = store.maxEntryBytes - (store.maxEntryBytes % block);
@@ -121,7 +121,7 @@ export function room(openStore: OpenStore, block: number): void {
     expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, 4 * block, 9)));
   });
 
-  it('pushes nothing out that is being written', async () => {
+  it('does not evict an entry that is being written', async () => {
     const store = await openStore(64);
     const sample = { key, sizeBytes: 8 * block, seed: 1 };
     const written = await storePart(store, { ...sample, key: 'resumed' }, [0, 1]);
@@ -137,7 +137,7 @@ export function room(openStore: OpenStore, block: number): void {
     for (const each of [key, 'resumed']) expect(await canOpen(store, each)).toBe(false);
   });
 
-  it('counts of an entry that is there in part only what is there', async () => {
+  it('counts only the present blocks of a part', async () => {
     const store = await openStore(256);
     const sizeBytes = 60 * block;
     const keys = [...Array(8).keys()].map((at) => `part${at}`);
@@ -145,7 +145,7 @@ export function room(openStore: OpenStore, block: number): void {
     expect(await Promise.all(keys.map((each) => canOpen(store, each)))).toEqual(keys.map(() => true));
   });
 
-  it('counts what is added to an entry that is there in part', async () => {
+  it('counts blocks that are added to a part', async () => {
     const store = await openStore(64);
     const sample = { key, sizeBytes: 14 * block };
     await storeSample(store, { key: 'earlier', sizeBytes: 8 * block });
@@ -157,8 +157,8 @@ export function room(openStore: OpenStore, block: number): void {
       await writer[Symbol.asyncDispose]();
     }
     expect(await canOpen(store, 'earlier')).toBe(false);
-    const isThere = await Promise.all([...Array(8).keys()].map((at) => canOpen(store, `part${at}`)));
-    expect(isThere.filter(Boolean).length).toBeLessThanOrEqual(64 / 14);
-    expect(isThere.at(-1)).toBe(true);
+    const isPresent = await Promise.all([...Array(8).keys()].map((at) => canOpen(store, `part${at}`)));
+    expect(isPresent.filter(Boolean).length).toBeLessThanOrEqual(64 / 14);
+    expect(isPresent.at(-1)).toBe(true);
   });
 }

@@ -1,4 +1,4 @@
-/** What every store promises to those who remove by tag. */
+/** The contract of a store: removal by tag. */
 
 import { expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
@@ -21,7 +21,7 @@ import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/film.mp4';
 
-/** Texts of which none is another one, however alike they look to somebody. */
+/** Tags that are all different, however similar they look. */
 const oddTags: readonly string[] = [
   'tag',
   'Tag',
@@ -64,7 +64,7 @@ export function tags(openStore: OpenStore, block: number): void {
   const whole = Buffer.from(patternBytes(0, sizeBytes, 1));
   const removed = { name: 'StoreFault', reason: 'removed' };
 
-  it('removes what has the tag, of all keys and variants, and nothing else', async () => {
+  it('removes the entries with the tag, of all keys and variants, and no others', async () => {
     const store = await openStore();
     await storeTagged(store, { ...sample, key: 'a', variant: '1' }, ['t']);
     await storeTagged(store, { ...sample, key: 'a', variant: '2' }, ['other']);
@@ -74,14 +74,14 @@ export function tags(openStore: OpenStore, block: number): void {
     await storeTagged(store, { ...sample, key: 'd' }, []);
     await storeSample(store, { ...sample, key: 'e' });
     expect(await removal(store, 't')).toEqual(['a', 'b']);
-    expect(await kept(store, [...'abcde'])).toEqual(['a2', 'c', 'd', 'e']);
+    expect(await placesIn(store, [...'abcde'])).toEqual(['a2', 'c', 'd', 'e']);
     expect(await readKey(store, 'a')).toEqual(whole);
     expect(await removal(store, 't')).toEqual([]);
     expect(await removal(store, 'other')).toEqual(['a', 'c']);
-    expect(await kept(store, [...'abcde'])).toEqual(['d', 'e']);
+    expect(await placesIn(store, [...'abcde'])).toEqual(['d', 'e']);
   });
 
-  it('takes a tag for what it is, and for no other', async () => {
+  it('compares tags exactly', async () => {
     const store = await openStore();
     for (const [at, tag] of oddTags.entries()) await storeTagged(store, { key: `k${at}`, sizeBytes: 1 }, [tag]);
     for (const [at, tag] of oddTags.entries()) {
@@ -90,7 +90,7 @@ export function tags(openStore: OpenStore, block: number): void {
     }
   });
 
-  it.each(['a', 'b', 'c'])('removes an entry of several tags by each of them: %s', async (tag) => {
+  it.each(['a', 'b', 'c'])('removes an entry with several tags by each of them: %s', async (tag) => {
     const store = await openStore();
     await storeTagged(store, sample, ['a', 'b', 'c', 'b']);
     expect(await removal(store, tag)).toEqual([key]);
@@ -98,13 +98,13 @@ export function tags(openStore: OpenStore, block: number): void {
     expect(await store.find(key)).toEqual([]);
   });
 
-  it('removes all of very many', async () => {
+  it('removes very many entries', async () => {
     const store = await openStore();
     const keys = Array.from({ length: 300 }, (_, at) => `k${at}`);
     for (const each of keys) await storeTagged(store, { key: each, sizeBytes: 1 }, ['t', each]);
     await storeTagged(store, sample, ['other']);
     expect(await removal(store, 't')).toEqual([...keys].sort());
-    expect(await kept(store, keys)).toEqual([]);
+    expect(await placesIn(store, keys)).toEqual([]);
     expect(await store.find(key)).toHaveLength(1);
   });
 
@@ -112,8 +112,8 @@ export function tags(openStore: OpenStore, block: number): void {
     ['other metadata', (store, entry, next) => store.replaceMetadata(entry, taggedMetadata('fresh', next))],
     ['a new generation', (store, _, next) => storeTagged(store, { ...sample, seed: 2 }, next)],
   ];
-  for (const [what, replace] of replacements) {
-    it(`goes by the tags that ${what} brings, no longer by those before`, async () => {
+  for (const [replacement, replace] of replacements) {
+    it(`goes by the tags of ${replacement}, no longer by those before`, async () => {
       const store = await openStore();
       let entry = await storeTagged(store, sample, []);
       for (const [next, gone] of [
@@ -134,7 +134,7 @@ export function tags(openStore: OpenStore, block: number): void {
       expect(await store.find(key)).toEqual([]);
     });
 
-    it(`removes nothing by tags that ${what} has taken away`, async () => {
+    it(`does not remove an entry by a tag that it lost with ${replacement}`, async () => {
       const store = await openStore();
       const entry = await storeTagged(store, sample, ['a', 'b']);
       await replace(store, entry, []);
@@ -143,7 +143,7 @@ export function tags(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('goes by the tags of what is found while a new generation is written', async () => {
+  it('goes by the tags of the current generation while a new one is written', async () => {
     const store = await openStore();
     await storeTagged(store, sample, ['earlier']);
     await using writer = await openSampleWriter(store, { ...sample, seed: 2 });
@@ -154,7 +154,7 @@ export function tags(openStore: OpenStore, block: number): void {
     expect(await removal(store, 'later')).toEqual([key]);
   });
 
-  it('removes what is published, whose writer goes on and commits no more', async () => {
+  it('removes a published generation, whose writer goes on and can no longer commit', async () => {
     const store = await openStore();
     await using writer = await openSampleWriter(store, sample);
     await writeBlocks(writer, block, sample, [1]);
@@ -178,7 +178,7 @@ export function tags(openStore: OpenStore, block: number): void {
     expect(await removal(store, 'both')).toEqual([]);
   });
 
-  it('removes a part that nobody writes, and one that is resumed', async () => {
+  it('removes a part without a writer, and one that is resumed', async () => {
     const store = await openStore();
     for (const each of ['left', 'resumed']) {
       const part = await storePart(store, { ...sample, key: each }, [2]);
@@ -187,12 +187,12 @@ export function tags(openStore: OpenStore, block: number): void {
     const entry = (await findFirst(store, 'resumed')) as StoredEntry;
     await using writer = await store.resume(entry);
     expect(await removal(store, 't')).toEqual(['left', 'resumed']);
-    expect(await kept(store, ['left', 'resumed'])).toEqual([]);
+    expect(await placesIn(store, ['left', 'resumed'])).toEqual([]);
     if (writer !== undefined) await writeSample(writer, block, sample);
     await expect(writer?.commit({ metadata: entry.metadata, sizeBytes })).rejects.toMatchObject(removed);
   });
 
-  it('removes what is pinned, by the tags that it had', async () => {
+  it('removes a pinned generation by the tags that it had', async () => {
     const clock = { now: 1_000 };
     const store = await openStore(4096, { now: () => clock.now });
     for (const [seed, each] of ['a', 'b', 'c'].entries()) {
@@ -213,9 +213,9 @@ export function tags(openStore: OpenStore, block: number): void {
     ['was removed', (store, entry) => store.removeEntry(entry)],
     ['was removed with its key', (store) => store.removeKey(key)],
     ['was removed by another tag', (store) => store.removeTagged('other')],
-    ['was pushed out', (store) => pushOut(store, 4 * block)],
+    ['was evicted', (store) => pushOut(store, 4 * block)],
   ];
-  it.each(departures)('spares what comes in the place of what %s', async (_, depart) => {
+  it.each(departures)('spares the successor of an entry that %s', async (_, depart) => {
     const store = await openStore(64);
     await depart(store, await storeTagged(store, sample, ['t', 'other']));
     expect(await canOpen(store, key)).toBe(false);
@@ -225,20 +225,20 @@ export function tags(openStore: OpenStore, block: number): void {
     expect(await removal(store, 'new')).toEqual([key]);
   });
 
-  it('has the room again of what it removed', async () => {
+  it('frees the room of removed entries', async () => {
     const store = await openStore(64);
     for (let round = 0; round < 10; round += 1) {
       for (let at = 0; at < 12; at += 1) {
         await storeTagged(store, { key: `k${at}`, sizeBytes: 4 * block, seed: at }, ['t']);
       }
       expect(await removal(store, 't')).toContain('k11');
-      expect(await kept(store, ['k0', 'k11'])).toEqual([]);
+      expect(await placesIn(store, ['k0', 'k11'])).toEqual([]);
     }
     const size = store.maxEntryBytes - (store.maxEntryBytes % block);
     expect(await storeSample(store, { key, sizeBytes: size })).toMatchObject({ isComplete: true });
   });
 
-  it('leaves their bytes to those who read, and lets nobody else have them', async () => {
+  it('leaves the bytes of a removed entry to open readers only', async () => {
     const store = await openStore();
     const entry = await storeTagged(store, sample, ['t']);
     const reader = await entry.open();
@@ -252,27 +252,27 @@ export function tags(openStore: OpenStore, block: number): void {
     expect(await removal(store, 't')).toEqual([]);
   });
 
-  it('removes while others write, and tells what it has removed', async () => {
+  it('removes during writes, and returns the removed keys', async () => {
     const store = await openStore();
     await storeTagged(store, sample, ['t']);
     const removing = removal(store, 't');
     const other = { ...sample, key: 'other' };
     await storeTagged(store, other, ['else']);
     expect(await removing).toEqual([key]);
-    expect(await kept(store, [key, 'other'])).toEqual(['other']);
+    expect(await placesIn(store, [key, 'other'])).toEqual(['other']);
     expect(await readKey(store, 'other')).toEqual(whole);
   });
 }
 
-/** Removes by a tag; gives the keys that were told, sorted, after none of them was told twice. */
+/** Removes by a tag; returns the keys, sorted, and checks that each was returned only once. */
 async function removal(store: Store, tag: string): Promise<string[]> {
   const keys = await store.removeTagged(tag);
   expect(new Set(keys).size).toBe(keys.length);
   return [...keys].sort();
 }
 
-/** What is found under these keys: each with its variant. */
-async function kept(store: Store, keys: readonly string[]): Promise<string[]> {
+/** Returns the entries that are found under these keys: each key with its variant. */
+async function placesIn(store: Store, keys: readonly string[]): Promise<string[]> {
   const found = await Promise.all(keys.map((each) => store.find(each)));
   for (const [at, each] of keys.entries())
     expect(store.peek(each)?.length ?? found[at]?.length).toBe(found[at]?.length);

@@ -1,4 +1,4 @@
-/** What every store promises to those who store a body of one block in one step. */
+/** The contract of a store: writing a body of one block in one step, with `openWhole`. */
 
 import { expect, it } from 'vitest';
 import type { Store, WholeWriter } from '../../src/store/store.ts';
@@ -12,7 +12,7 @@ function openWhole(store: Store, bytes: Uint8Array, variant = ''): WholeWriter |
   return store.openWhole?.({ key, variant, metadata: sampleMetadata(), sizeBytes: bytes.length }, bytes);
 }
 
-/** Defines the tests of this part; `block` is the store's block size. A store without this step passes by having none. */
+/** Defines the tests of this part; `block` is the store's block size. A store without `openWhole` passes. */
 export function whole(openStore: OpenStore, block: number): void {
   for (const sizeBytes of [1, block - 1, block]) {
     it(`keeps ${sizeBytes} bytes`, async () => {
@@ -31,7 +31,7 @@ export function whole(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('forgets a writer that is disposed without a commit, and has its room again', async () => {
+  it('forgets a writer that is disposed without a commit, and frees its room', async () => {
     const store = await openStore(8);
     const before = store.readUsage().usedBytes;
     for (let round = 0; round < 20; round += 1) {
@@ -43,7 +43,7 @@ export function whole(openStore: OpenStore, block: number): void {
     expect(store.readUsage().usedBytes).toBe(before);
   });
 
-  it('takes the place of an earlier generation, which stays pinned where that is wanted', async () => {
+  it('replaces an earlier generation, and pins it where that is wanted', async () => {
     const store = await openStore();
     const earlier = await storeSample(store, { key, sizeBytes: block, seed: 1 });
     const writer = openWhole(store, patternBytes(0, block, 2), earlier.variant);
@@ -55,7 +55,7 @@ export function whole(openStore: OpenStore, block: number): void {
     expect(generations).toEqual([writer.generation, earlier.generation]);
   });
 
-  it('counts what it takes, and goes when its key is removed', async () => {
+  it('counts the room of the body, and removes it with its key', async () => {
     const store = await openStore();
     const before = store.readUsage();
     const writer = openWhole(store, patternBytes(0, block));
@@ -68,12 +68,12 @@ export function whole(openStore: OpenStore, block: number): void {
     expect(store.readUsage().entryCount).toBe(before.entryCount);
   });
 
-  it('takes nothing that is larger than the store takes', async () => {
+  it('refuses a body larger than `maxEntryBytes`', async () => {
     const store = await openStore(64, { maxEntryBytes: block - 1 });
     expect(openWhole(store, patternBytes(0, block))).toBeUndefined();
   });
 
-  it('stays within its size, and says so where room has to be made', async () => {
+  it('stays within its size, and refuses where room would have to be made', async () => {
     const store = await openStore(32);
     for (let round = 0; round < 200; round += 1) {
       const bytes = patternBytes(0, block, round);

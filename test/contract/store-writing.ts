@@ -1,4 +1,4 @@
-/** What every store promises to those who write. */
+/** The contract of a store: writing. */
 
 import { expect, it } from 'vitest';
 import {
@@ -19,7 +19,7 @@ const key = 'https://example.org/film.mp4';
 
 /** Defines the tests of this part; `block` is the store's block size. */
 export function writing(openStore: OpenStore, block: number): void {
-  it('knows nothing before a commit', async () => {
+  it('does not find a generation before its commit', async () => {
     const store = await openStore();
     await using writer = await openSampleWriter(store, { key, sizeBytes: 2 * block });
     await writeSample(writer, block, { key, sizeBytes: 2 * block });
@@ -52,7 +52,7 @@ export function writing(openStore: OpenStore, block: number): void {
     }
   }
 
-  it('gives written blocks through the writer, before and after the commit', async () => {
+  it('returns written blocks through the writer, before and after the commit', async () => {
     const store = await openStore();
     const sizeBytes = 2 * block + 5;
     await using writer = await openSampleWriter(store, { key, sizeBytes }, 'unknown');
@@ -67,7 +67,7 @@ export function writing(openStore: OpenStore, block: number): void {
     expect(await readAll(writer, sizeBytes, block)).toEqual(Buffer.from(patternBytes(0, sizeBytes)));
   });
 
-  it('has no block that was not written', async () => {
+  it('does not return a block that was not written', async () => {
     const store = await openStore();
     await using writer = await openSampleWriter(store, { key, sizeBytes: 2 * block });
     await writer.writeBlock(0, patternBytes(0, block));
@@ -82,7 +82,7 @@ export function writing(openStore: OpenStore, block: number): void {
     expect((await findFirst(store, key))?.metadata).toEqual(sampleMetadata('final'));
   });
 
-  it('replaces the earlier generation with a commit, all at once', async () => {
+  it('replaces the earlier generation at once by a commit', async () => {
     const store = await openStore();
     const first = await storeSample(store, { key, sizeBytes: 3 * block, seed: 1 });
     await using writer = await openSampleWriter(store, { key, sizeBytes: block, seed: 2 });
@@ -119,8 +119,8 @@ export function writing(openStore: OpenStore, block: number): void {
     ['a block that is too long', 'unknown', 1, block + 1],
     ['a last block that is too long', 'known', 3, block],
   ];
-  for (const [what, length, index, sizeBytes] of misplaced) {
-    it(`refuses ${what}, length ${length} beforehand`, async () => {
+  for (const [mistake, length, index, sizeBytes] of misplaced) {
+    it(`refuses ${mistake}, length ${length} beforehand`, async () => {
       const store = await openStore();
       await using writer = await openSampleWriter(store, { key, sizeBytes: 4 * block - 1 }, length);
       await writer.writeBlock(0, patternBytes(0, block));
@@ -142,7 +142,7 @@ export function writing(openStore: OpenStore, block: number): void {
     [5, 0, 1, 2, 3, 4],
   ];
   for (const order of orders) {
-    it(`takes blocks in the order ${order.join(' ')}`, async () => {
+    it(`accepts blocks in the order ${order.join(' ')}`, async () => {
       const store = await openStore();
       const sample = { key, sizeBytes: 5 * block + 7, seed: 4 };
       await using writer = await openSampleWriter(store, sample);
@@ -156,7 +156,7 @@ export function writing(openStore: OpenStore, block: number): void {
   }
 
   for (const length of ['known', 'unknown'] as const) {
-    it(`leaves a block that is there as it is, length ${length} beforehand`, async () => {
+    it(`does not overwrite a present block, length ${length} beforehand`, async () => {
       const store = await openStore();
       await using writer = await openSampleWriter(store, { key, sizeBytes: 2 * block }, length);
       await Promise.all([1, 2, 3].map((seed) => writer.writeBlock(0, patternBytes(0, block, seed))));
@@ -168,7 +168,7 @@ export function writing(openStore: OpenStore, block: number): void {
     });
   }
 
-  it('takes many blocks at once', async () => {
+  it('accepts many blocks at once', async () => {
     const store = await openStore();
     const sample = { key, sizeBytes: 20 * block, seed: 3 };
     await using writer = await openSampleWriter(store, sample);
@@ -178,7 +178,7 @@ export function writing(openStore: OpenStore, block: number): void {
     expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes, 3)));
   });
 
-  it('commits only when every block is there', async () => {
+  it('commits only when every block is present', async () => {
     const store = await openStore();
     const sample = { key, sizeBytes: 3 * block };
     await using writer = await openSampleWriter(store, sample);

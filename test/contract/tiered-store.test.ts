@@ -1,4 +1,4 @@
-/** Memory in front of a store keeps the promises of a store. */
+/** A memory tier in front of a store fulfils the contract of a store. */
 
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';

@@ -16,7 +16,7 @@ const ours = `sha-256=:${sha256.copy().digest('base64')}:`;
 const theirs = 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:';
 const other = 'sha-512=:AAAA:';
 
-/** What is made from a stored response of `body`. */
+/** Makes the response from a stored response with `body`. */
 function send(
   stored: StoredResponse,
   { method = 'GET', lines = [], sendsDigest = true }: { method?: string; lines?: string[]; sendsDigest?: boolean } = {},
@@ -64,7 +64,7 @@ function digests(fields: Fields): string[] {
   return fieldLines(fields, 'repr-digest');
 }
 
-describe('Repr-Digest of what is made from a hashed body', () => {
+describe('Repr-Digest of a response from a hashed body', () => {
   const stored = storedWith(['ETag: "a"', 'Content-Type: text/plain'], { bodyDigest });
   const rows: readonly (readonly [
     name: string,
@@ -72,11 +72,11 @@ describe('Repr-Digest of what is made from a hashed body', () => {
     status: number,
     want: readonly string[],
   ])[] = [
-    ['a whole', {}, 200, [ours]],
+    ['the whole', {}, 200, [ours]],
     ['HEAD', { method: 'HEAD' }, 200, [ours]],
-    ['a part is of the whole (RFC 9530 §3)', { lines: ['Range: bytes=5-9'] }, 206, [ours]],
-    ['parts are of the whole', { lines: ['Range: bytes=5-9,50-99'] }, 206, [ours]],
-    ['a 304 has what a client needs to update its own only', { lines: ['If-None-Match: "a"'] }, 304, []],
+    ['a part has the digest of the whole (RFC 9530 §3)', { lines: ['Range: bytes=5-9'] }, 206, [ours]],
+    ['parts have the digest of the whole', { lines: ['Range: bytes=5-9,50-99'] }, 206, [ours]],
+    ['a 304 has only fields that update the response of the client', { lines: ['If-None-Match: "a"'] }, 304, []],
     ['a 412 is another representation', { lines: ['If-Match: "b"'] }, 412, []],
     ['a 416 is another representation', { lines: ['Range: bytes=1000-'] }, 416, []],
   ];
@@ -93,7 +93,7 @@ describe('Repr-Digest of what is made from a hashed body', () => {
     expect(digests(send(storedWith(['ETag: "a"'])).fields)).toEqual([]);
   });
 
-  it("is the origin's where it stated SHA-256, and stands beside it where it stated something else", () => {
+  it("is the origin's where that has SHA-256, and is added to the origin's where that has another algorithm", () => {
     const state = (value: string) => digests(send(storedWith([`Repr-Digest: ${value}`], { bodyDigest })).fields);
     expect(state(theirs)).toEqual([theirs]);
     expect(state(other)).toEqual([other, ours]);
@@ -105,11 +105,11 @@ describe('a stored Content-Digest', () => {
     bodyDigest,
   });
   const rows: readonly (readonly [name: string, sent: { method?: string; lines?: string[] }, count: number])[] = [
-    ['goes out with the whole', {}, 2],
-    ['not with a part (RFC 9530 §2)', { lines: ['Range: bytes=5-9'] }, 0],
-    ['not with parts', { lines: ['Range: bytes=5-9,50-99'] }, 0],
-    ['not without content (RFC 9530 Appendix B.2)', { method: 'HEAD' }, 0],
-    ['not with a 416', { lines: ['Range: bytes=1000-'] }, 0],
+    ['is sent with the whole', {}, 2],
+    ['is not sent with a part (RFC 9530 §2)', { lines: ['Range: bytes=5-9'] }, 0],
+    ['is not sent with parts', { lines: ['Range: bytes=5-9,50-99'] }, 0],
+    ['is not sent without content (RFC 9530 Appendix B.2)', { method: 'HEAD' }, 0],
+    ['is not sent with a 416', { lines: ['Range: bytes=1000-'] }, 0],
   ];
   it.each(rows)('%s', (_name, sent, count) => {
     const { fields } = send(stored, sent);

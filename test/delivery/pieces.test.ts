@@ -6,7 +6,7 @@ import { type BodyStream, Chunks } from '../../src/http/message.ts';
 
 const content = Buffer.from('0123456789', 'latin1');
 
-/** A representation of ten bytes, the first ones of them in memory. */
+/** A representation of ten bytes, of which the first `sizeBytes` are in memory. */
 function withInMemory(sizeBytes: number): Pick<Representation, 'peek' | 'open'> {
   return {
     peek: (offset, end) => (offset < sizeBytes ? content.subarray(offset, Math.min(end, sizeBytes)) : undefined),
@@ -17,7 +17,7 @@ function withInMemory(sizeBytes: number): Pick<Representation, 'peek' | 'open'> 
   };
 }
 
-/** A request that counts how often its signal is asked for, which makes one each time that a request is the first to. */
+/** A request that counts the reads of its signal. A real request makes its signal at the first read. */
 function requestWithSignal(): { readonly asked: () => number; readonly request: { readonly signal: AbortSignal } } {
   let asked = 0;
   const { signal } = new AbortController();
@@ -37,7 +37,7 @@ describe('bodyOfPieces', () => {
     ['a span in memory', 10, { kind: 'span', span: { start: 2, end: 5 } }, 'bytes', 0],
     ['a text', 0, { kind: 'text', bytes: content }, 'bytes', 0],
     ['a span that is in memory in part', 3, { kind: 'span', span: { start: 2, end: 5 } }, 'stream', 1],
-  ])('asks for the signal of the request only to wait: %s', async (_name, inMemoryBytes, piece, kind, count) => {
+  ])('reads the signal of the request only where it waits: %s', async (_name, inMemoryBytes, piece, kind, count) => {
     const { asked, request } = requestWithSignal();
     const body = bodyOfPieces(withInMemory(inMemoryBytes) as Representation, [piece], request);
     expect({ isAtOnce: !(body instanceof Promise), asked: asked() }).toEqual({ isAtOnce: count === 0, asked: count });
@@ -46,7 +46,7 @@ describe('bodyOfPieces', () => {
 });
 
 describe('the body of an opened representation', () => {
-  /** Bytes of which some are in memory, in chunks of up to three; counts what is waited for, and what is closed. */
+  /** A representation of which some bytes are in memory, in chunks of up to three bytes. Counts waits and closings. */
   function withGaps(isInMemory: readonly boolean[]) {
     const counts = { waits: 0, closes: 0 };
     const slice = (offset: number, end: number) => content.subarray(offset, Math.min(end, offset + 3, content.length));
@@ -76,7 +76,7 @@ describe('the body of an opened representation', () => {
     maxLength: 5,
   });
 
-  it('is the same, taken as far as it is there or only waited for; it is closed at its end', async () => {
+  it('has the same bytes whether chunks are taken or awaited, and is closed at its end', async () => {
     await fc.assert(
       fc.asyncProperty(pieces, fc.array(fc.boolean(), { minLength: 10 }), fc.boolean(), async (all, there, takes) => {
         const { counts, representation } = withGaps(there);
@@ -128,7 +128,7 @@ describe('a body whose bytes are moved', () => {
     isInMemory = false;
   });
 
-  /** A representation whose bytes a socket takes by so many at a time, the head among them; without them it cannot be moved. */
+  /** A representation of which each move takes as many bytes as the next of `rooms`, head included. Without, it cannot be moved. */
   function withRooms(rooms: readonly number[] | undefined) {
     const output: Buffer[] = [];
     const left = [...(rooms ?? [])];
@@ -177,14 +177,14 @@ describe('a body whose bytes are moved', () => {
     ['spans one after the other', [span(2, 4), span(0, 1), span(5, 10)], [100, 100, 100], 'head23056789'],
     ['texts and spans', [text('-'), span(2, 4), text('--'), span(0, 3), text('.')], [3, 100, 2], 'head-23--012.'],
     ['texts and spans, of which nothing is taken', [text('-'), span(2, 4), text('.')], [], 'head-23.'],
-    ['texts and spans of what cannot be moved', [text('-'), span(2, 4), text('.')], undefined, 'head-23.'],
+    ['texts and spans that cannot be moved', [text('-'), span(2, 4), text('.')], undefined, 'head-23.'],
     ['a span without an end', [span(8, Number.POSITIVE_INFINITY)], [5], 'head89'],
-  ])('is whole: %s', async (_name, pieces, rooms, bytes) => {
+  ])('is complete: %s', async (_name, pieces, rooms, bytes) => {
     const { output, representation } = withRooms(rooms);
     expect(await drain(await open(representation, pieces), output, head)).toBe(bytes);
   });
 
-  it('gives no more in between than is wanted, where that is in memory, and goes on behind it', async () => {
+  it('reads no more than is wanted between two moves, where that is in memory, and goes on behind it', async () => {
     const { output, representation } = withRooms([2, 100]);
     const stream = await open(representation, [span(1, 9), text('-')]);
     const none = new Uint8Array();
@@ -197,7 +197,7 @@ describe('a body whose bytes are moved', () => {
     expect(Buffer.from(stream.take?.(0) as Uint8Array).toString('latin1')).toBe('-');
   });
 
-  it('asks for no more than the rest of the span, and for nothing where a text comes or there is no more', async () => {
+  it('moves no more than the rest of the span, and nothing before a text or at the end', async () => {
     const { asked, representation } = withRooms([100, 3, 0, 100]);
     const stream = await open(representation, [span(2, 4), span(5, 9), text('-')]);
     const none = new Uint8Array();

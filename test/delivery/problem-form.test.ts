@@ -59,8 +59,8 @@ const rows: readonly Row[] = [
 ];
 
 describe('the form of an error', () => {
-  it.each(rows)('Accept: %s, page: %o → %s', (accept, given, form) => {
-    expect(selectProblemForm(accept, given).kind).toBe(form);
+  it.each(rows)('Accept: %s, page: %o → %s', (accept, errorPage, form) => {
+    expect(selectProblemForm(accept, errorPage).kind).toBe(form);
   });
 });
 
@@ -73,8 +73,8 @@ describe('an error in its form', () => {
     ]),
   );
 
-  function sent(accept: string, response: ProxyResponse, given = pages) {
-    const { status, fields, body } = presentProblem({ fields: [['accept', accept]] }, response, given);
+  function sent(accept: string, response: ProxyResponse, errorPages = pages) {
+    const { status, fields, body } = presentProblem({ fields: [['accept', accept]] }, response, errorPages);
     const text = body.kind === 'bytes' ? Buffer.concat(body.chunks).toString() : '';
     expect(body).toMatchObject({ sizeBytes: Buffer.byteLength(text) });
     return { status, fields: new Map(fields), text };
@@ -97,7 +97,7 @@ describe('an error in its form', () => {
     expect(sent('*/*', errorResponse(new ProxyError('origin_reset'))).text).toMatch(/^\{/);
   });
 
-  it('is none of the origin: that stays as it came', () => {
+  it('is never a response of the origin, which stays unchanged', () => {
     const body = { kind: 'bytes', sizeBytes: 4, chunks: [Buffer.from('sent')] } as const;
     const response = { status: 429, fields: [['content-type', 'x/y']], body } as const;
     expect(presentProblem({ fields: [['accept', 'text/plain']] }, response, pages)).toBe(response);

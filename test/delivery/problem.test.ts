@@ -1,4 +1,4 @@
-/** The table of errors, and what a client is told of each of them. */
+/** The table of errors, and the response that a client gets for each of them. */
 
 import { STATUS_CODES } from 'node:http';
 import { describe, expect, it } from 'vitest';
@@ -21,7 +21,7 @@ const registeredTypes = new Set(
   proxy_loop_detected`.split(/\s+/),
 );
 
-/** What errors are made from in the depths: addresses, paths, versions, secrets. */
+/** Parts of the causes of errors that no client may see: addresses, paths, versions, secrets. */
 const secrets = [
   '10.1.2.3:8443',
   'origin.internal',
@@ -37,14 +37,14 @@ function leakyError(code: ErrorCode): ProxyError {
   return new ProxyError(code, { cause, detail: cause.stack ?? '' });
 }
 
-/** All that a client can see of it. */
+/** Everything that a client can see of a response. */
 function visible({ status, fields, body }: ProxyResponse): string {
   const text = body.kind === 'bytes' ? Buffer.concat(body.chunks).toString() : '';
   return [status, ...fields.map((field) => field.join(': ')), '', text].join('\n');
 }
 
 describe('an error', () => {
-  it.each(codes)('%s is told by status, title, sentence and Proxy-Status, and by nothing of what caused it', (code) => {
+  it.each(codes)('%s has its status, title, sentence and Proxy-Status, and reveals nothing of its cause', (code) => {
     const { status, sentence, proxyStatus } = errorKinds[code];
     const response = errorResponse(leakyError(code));
     expect(registeredTypes).toContain(proxyStatus);
@@ -56,7 +56,7 @@ describe('an error', () => {
       ['x-content-type-options', 'nosniff'],
       ['proxy-status', `rangeway; error=${proxyStatus}`],
     ]);
-    // 413 has had another phrase before RFC 9110; 499 is in no registry, and never leaves for a client.
+    // 413 had another phrase before RFC 9110. 499 is not registered, and is never sent to a client.
     const title = response.problem?.title;
     if (status !== 413 && status !== 499) expect(title).toBe(STATUS_CODES[status]);
     expect(response.problem).toEqual({ title, status, detail: sentence });
@@ -69,19 +69,19 @@ describe('an error', () => {
     }
   });
 
-  it('of a bug says no more than the others', () => {
+  it('from a bug reveals no more than the others', () => {
     const seen = visible(errorResponse(toProxyError(new TypeError('cannot read hunter2 of 10.1.2.3'))));
     expect(seen).toContain('"status":500');
     expect(seen).not.toMatch(/hunter2|10\.1/);
   });
 
-  it('is told with what its maker adds, such as a challenge', () => {
+  it('has the fields that were added to it, such as a challenge', () => {
     const fields = [['www-authenticate', 'Basic realm="files"']] as const;
     const response = errorResponse(new ProxyError('credentials_required', { fields }));
     expect(response.fields.at(-1)).toEqual(fields[0]);
   });
 
-  it('is JSON without a type, which about:blank is (RFC 9457 §4.2.1)', () => {
+  it('is JSON without a type, which means about:blank (RFC 9457 §4.2.1)', () => {
     const response = problemResponse(416, 'No requested range lies within.', [['content-range', 'bytes */9']]);
     const { body } = response;
     expect(JSON.parse(Buffer.concat(body.kind === 'bytes' ? body.chunks : []).toString())).toEqual({

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { withRetries } from '../../src/delivery/deliver.ts';
 import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 
-/** What the first attempt and the others come to: an error, or `ok`. */
+/** The outcomes of the first attempt and of the others: an error, or `ok`. */
 type Outcomes = readonly (ErrorCode | 'ok')[];
 
 const cases: readonly (readonly [outcomes: Outcomes, result: string])[] = [
@@ -18,8 +18,8 @@ const cases: readonly (readonly [outcomes: Outcomes, result: string])[] = [
   [['bytes_gone'], 'bytes_gone'],
 ];
 
-describe('a request whose stored bytes are of no use', () => {
-  it.each(cases)('%j comes to %s', async (outcomes, result) => {
+describe('a request whose stored bytes cannot be used', () => {
+  it.each(cases)('with the outcomes %j ends in %s', async (outcomes, result) => {
     const [first, ...others] = outcomes.map((outcome, at) => async (): Promise<string> => {
       if (outcome === 'ok') return `ok of ${at}`;
       throw new ProxyError(outcome);

@@ -1,4 +1,4 @@
-/** A store that is killed amid fills, again and again: what is on the disk stays within the store's size all the time. */
+/** A server that is killed during fills, again and again: its files stay within the size of the store all the time. */
 
 import { lstat, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,23 +16,23 @@ import { storeLines } from '../support/stores/store-complaints.ts';
 import { seededRandom } from '../support/stores/traces.ts';
 
 const storeBytes = 20_000_000;
-/** What the index and its log take beyond the rows that are counted, and the directories. */
+/** Allowance for the directories, and for what the index and its log take beyond the counted rows. */
 const besidesBytes = 12_000_000;
-/** What is removed and what is written while one file after the other is looked at. */
+/** Allowance for files that are removed and written while the files are measured one after the other. */
 const inBetweenBytes = 1_000_000;
 const rounds = Math.ceil(faultRounds / 10);
 const requestsAtOnce = 12;
-/** The server is killed when at most so many chunks have come. */
+/** The server is killed after at most this many chunks have arrived. */
 const maxChunks = 400;
 const sizes = [40_000, 900_001, 3_000_001, 7_000_000];
 
-/** What files take on the disk, in bytes: those of bodies, and all of them. */
+/** Disk usage in bytes: of the body files, and of all files. */
 interface Allocated {
   readonly bodies: number;
   readonly all: number;
 }
 
-/** What all files in a directory take. */
+/** Returns the disk usage of all files in a directory. */
 async function allocatedBytes(dir: string): Promise<Allocated> {
   const entries = await readdir(dir, { recursive: true, withFileTypes: true }).catch(() => []);
   let [bodies, all] = [0, 0];
@@ -53,22 +53,22 @@ async function killAll({ pid, stop }: RangewayProcess): Promise<void> {
   await until('all have ended', async () => !pids.some(isRunning));
 }
 
-/** Starts on a store, asks for files at once, and is killed while they are filled; gives the most that was on the disk, and what is left. */
+/** Starts a server, requests files, and kills it while it fills them; returns the highest disk usage, and the usage afterwards. */
 async function killAmidFills(
   config: { readonly store: { readonly dir: string } },
   dir: string,
   random: () => number,
-): Promise<{ readonly most: Allocated; readonly left: Allocated }> {
+): Promise<{ readonly highest: Allocated; readonly left: Allocated }> {
   await using server = await startConfigured(dir, config);
   let isOver = false;
-  const most = { bodies: 0, all: 0 };
-  const look = async (): Promise<void> => {
+  const highest = { bodies: 0, all: 0 };
+  const measure = async (): Promise<void> => {
     const { bodies, all } = await allocatedBytes(config.store.dir);
-    most.bodies = Math.max(most.bodies, bodies);
-    most.all = Math.max(most.all, all);
+    highest.bodies = Math.max(highest.bodies, bodies);
+    highest.all = Math.max(highest.all, all);
   };
   const watch = async (): Promise<void> => {
-    for (; !isOver; await setImmediate()) await look();
+    for (; !isOver; await setImmediate()) await measure();
   };
   const watching = watch();
   let chunksLeft = 1 + Math.floor(random() * maxChunks);
@@ -92,19 +92,19 @@ async function killAmidFills(
   await killAll(server);
   await Promise.all([asking, watching]);
   const left = await allocatedBytes(config.store.dir);
-  // More is being filled at once than the store has room for.
+  // More is being filled at once than the store has room for, so "no room left" is allowed.
   expect(storeLines(server.output()).filter((line) => !line.includes('no room left'))).toEqual([]);
-  return { most, left };
+  return { highest, left };
 }
 
-describe('a store of 20 MB that is killed amid fills', () => {
+describe('a store of 20 MB whose server is killed during fills', () => {
   const fleets: readonly (readonly [string, object])[] = [
     ['alone', {}],
     ['with workers', { workers: 2 }],
   ];
   for (const [name, options] of fleets) {
     itOnLinux(
-      `${name}, ${rounds} times, never has more on the disk (seed ${faultSeed})`,
+      `${name}, ${rounds} times, never takes more room on the disk (seed ${faultSeed})`,
       async () => {
         const random = seededRandom(faultSeed);
         const dir = await mkdtemp(join(tmpdir(), 'rangeway-room-'));
@@ -117,10 +117,10 @@ describe('a store of 20 MB that is killed amid fills', () => {
             routes: [{ origin: { url: origin.url } }],
           };
           for (let round = 1; round <= rounds; round += 1) {
-            const { most, left } = await killAmidFills(config, dir, random);
+            const { highest, left } = await killAmidFills(config, dir, random);
             expect(left.bodies, `left in round ${round}`).toBeLessThanOrEqual(storeBytes);
-            expect(most.bodies, `bodies in round ${round}`).toBeLessThanOrEqual(storeBytes + inBetweenBytes);
-            expect(most.all, `all files in round ${round}`).toBeLessThanOrEqual(storeBytes + besidesBytes);
+            expect(highest.bodies, `bodies in round ${round}`).toBeLessThanOrEqual(storeBytes + inBetweenBytes);
+            expect(highest.all, `all files in round ${round}`).toBeLessThanOrEqual(storeBytes + besidesBytes);
           }
         } finally {
           await rm(dir, { recursive: true, force: true });

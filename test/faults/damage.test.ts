@@ -1,4 +1,4 @@
-/** What damage to the files of bodies costs, while the server runs and while it is stopped: fetching again. Nothing else. */
+/** Damage to body files, while the server runs and while it is stopped, costs another fetch and nothing else. */
 
 import { appendFile, copyFile, mkdir, mkdtemp, rename, rm, stat, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ import { storeLines } from '../support/stores/store-complaints.ts';
 import { seededRandom } from '../support/stores/traces.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
-/** Ten blocks of 256 KiB, the last one shorter: more than the memory in front of the disk has room for. */
+/** Ten blocks of 256 KiB, the last one shorter: more than fits into the memory tier. */
 const sizeBytes = 2_500_001;
 const blockSizeBytes = 256 * 1024;
 
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 const startOn = (dir: string): Promise<Server> => startSmall(origin.url, dir);
 
-/** An entry, and where its bytes are. */
+/** An entry: its path at the origin, and the paths of its files. */
 interface Files {
   readonly path: string;
   readonly body: string;
@@ -57,7 +57,7 @@ async function storeWithFiles(server: Server, dir: string): Promise<Files> {
   return { path, body, sums };
 }
 
-/** Reads the beginning of each block and then the whole, as often as it takes until the whole has come uncut. */
+/** Reads the beginning of each block, and then the whole body until it arrives uncut. */
 async function readAllOver(server: Server, path: string): Promise<void> {
   const starts = Array.from({ length: Math.ceil(sizeBytes / blockSizeBytes) }, (_, index) => index * blockSizeBytes);
   for (const start of starts) {
@@ -80,7 +80,7 @@ describe('damage to the files of a body', () => {
     await rename(`${path}.other`, path);
   };
 
-  /** What is done, and whether it does any harm. */
+  /** A kind of damage. */
   interface Damage {
     readonly name: string;
     readonly inflict: (files: Files, other: Files) => Promise<unknown>;
@@ -122,26 +122,26 @@ describe('damage to the files of a body', () => {
     { name: 'a directory is in the place of the sums', inflict: ({ sums }) => rm(sums).then(() => mkdir(sums)) },
   ];
 
-  /** The damaged entry is served and fetched again, and the log says why; another one is not touched. */
+  /** Checks that the damaged entry is served, fetched again and logged, and that another entry is not affected. */
   async function expectHealed(
     server: Server,
     files: Files,
     other: Files,
     { isHarmless = false }: Damage,
   ): Promise<void> {
-    const toldBefore = storeLines(server.output()).length;
+    const linesBefore = storeLines(server.output()).length;
     const [fetched, otherFetched] = [origin.requestsFor(files.path), origin.requestsFor(other.path)];
     await readAllOver(server, files.path);
     await untilHit(server, files.path);
     const isFetchedAgain = origin.requestsFor(files.path) > fetched;
     expect(isFetchedAgain).toBe(!isHarmless);
     const generation = /([^/]+)\.body$/.exec(files.body)?.[1] ?? '';
-    const told = storeLines(server.output()).slice(toldBefore);
-    if (isHarmless) expect(told).toEqual([]);
-    else expect(told).not.toEqual([]);
-    for (const line of told) expect(line).toMatch(new RegExp(`${generation}.*damaged`));
-    // One line for each block at the most.
-    expect(told.length).toBeLessThanOrEqual(Math.ceil(sizeBytes / blockSizeBytes));
+    const lines = storeLines(server.output()).slice(linesBefore);
+    if (isHarmless) expect(lines).toEqual([]);
+    else expect(lines).not.toEqual([]);
+    for (const line of lines) expect(line).toMatch(new RegExp(`${generation}.*damaged`));
+    // At most one line per block.
+    expect(lines.length).toBeLessThanOrEqual(Math.ceil(sizeBytes / blockSizeBytes));
     await untilHit(server, other.path);
     expect(origin.requestsFor(other.path)).toBe(otherFetched);
   }
@@ -159,15 +159,15 @@ describe('damage to the files of a body', () => {
 
     it.each(damages)('$name', { timeout: 2 * recoversWithinMs }, async (damage) => {
       const files = await storeWithFiles(server, dir);
-      // What is stored and read last is in memory, and the first file in none of it any more.
+      // The entry that was stored and read last fills memory, so no block of the first one is left there.
       const other = await storeWithFiles(server, dir);
-      // An open body is read though its files are gone, and by sums that are known.
+      // An open body can be read although its files are deleted, and its sums are already known.
       await untilBodiesClosed(server);
       await damage.inflict(files, other);
       await expectHealed(server, files, other, damage);
     });
 
-    it('and nothing is kept that was open', async () => {
+    it('leaves no connection or file open', async () => {
       await expectNothingKept(server, descriptors);
       await expectPromptEnd(server);
     });
@@ -196,7 +196,7 @@ describe('damage to the files of a body', () => {
       await expectHealed(server, entry.files, entry.other, damage);
     });
 
-    it('and nothing is kept that was open', async () => {
+    it('leaves no connection or file open', async () => {
       await expectNothingKept(server, descriptors);
       await expectPromptEnd(server);
     });

@@ -1,4 +1,4 @@
-/** What damage to the index costs, while the server runs and while it is stopped: fetching again, and not more. */
+/** Damage to the index, while the server runs and while it is stopped, costs another fetch and nothing else. */
 
 import { cp, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -71,7 +71,7 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
     ['the whole directory is emptied', (dir) => emptyDirectory(dir)],
   ];
 
-  /** Small and large, so that there are rows, inline bodies and files. */
+  /** Small and large, so that there are inline bodies and files. */
   const storedSizes = [...Array.from({ length: 12 }, (_, at) => 500 + 2000 * at), 40_000, 700_001];
 
   async function fill(server: Server, fileSizes: readonly number[]): Promise<string[]> {
@@ -80,18 +80,18 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
     return paths;
   }
 
-  /** All is served, and stored again where it was lost. */
+  /** Checks that all paths are served, and are stored again where they were lost. */
   async function expectService(server: Server, paths: readonly string[]): Promise<void> {
     const others = [newPath(3000), newPath(40_000), newPath(700_001)];
     await Promise.all([...paths, ...others].map((path) => untilHit(server, path)));
     const lines = storeLines(server.output());
-    // Each loss is told, and nothing over and over.
+    // No line is logged twice.
     expect(new Set(lines.map((line) => line.replace(/"time":"?[^,"]+"?,/, ''))).size).toBe(lines.length);
     expect(lines.length).toBeLessThanOrEqual(2 * paths.length);
   }
 
-  /** The server ends in peace, and the next one goes on. */
-  async function expectPeace(server: Server, dir: string, paths: readonly string[]): Promise<void> {
+  /** Checks that the server ends promptly, and that the next one works. */
+  async function expectEndAndRestart(server: Server, dir: string, paths: readonly string[]): Promise<void> {
     await expectPromptEnd(server);
     await using next = await startOn(dir);
     await expectService(next, paths);
@@ -108,14 +108,14 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
     await inflict(dir);
     await expectService(server, paths);
     await expectNothingKept(server, descriptors);
-    await expectPeace(server, dir, paths);
+    await expectEndAndRestart(server, dir, paths);
   });
 
   it.each(damages)('while it is stopped: %s', { timeout }, async (_, inflict) => {
     const dir = await mkdtemp(join(root, 'index-'));
     await using killed = await startOn(dir);
     const paths = await fill(killed, storedSizes);
-    // Killed, so that there is a write-ahead log.
+    // The server is killed so that a write-ahead log is left.
     await killed.stop('SIGKILL');
     await inflict(dir);
 
@@ -124,7 +124,7 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
     expect(await server.stop('SIGTERM'), server.output()).toBe(0);
   });
 
-  it('while it is stopped: rows are found by their keys and not by their generations', { timeout }, async () => {
+  it('while it is stopped: rows can be found by their keys but not by their generations', { timeout }, async () => {
     const dir = await mkdtemp(join(root, 'index-'));
     await using first = await startOn(dir);
     const paths = await fill(first, storedSizes);
@@ -136,7 +136,7 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
     expect(await server.stop('SIGTERM'), server.output()).toBe(0);
   });
 
-  describe('that is larger than what the server has of it in memory', () => {
+  describe('when it is larger than the part that the server has in memory', () => {
     let model: string;
     let stored: readonly string[];
     beforeAll(async () => {
@@ -148,8 +148,10 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
       await server.stop('SIGTERM');
     });
 
-    const felt = damages.filter(([name]) => /some pages|bits of the write-ahead|log is empty|second half/.test(name));
-    it.each(felt)('while the server runs: %s', { timeout }, async (_, inflict) => {
+    const selected = damages.filter(([name]) =>
+      /some pages|bits of the write-ahead|log is empty|second half/.test(name),
+    );
+    it.each(selected)('while the server runs: %s', { timeout }, async (_, inflict) => {
       const dir = await mkdtemp(join(root, 'index-'));
       await cp(model, dir, { recursive: true });
       await using server = await startOn(dir);
@@ -161,7 +163,7 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
   });
 });
 
-/** Flips a bit in each name of a generation, but only where the table is looked up by it. */
+/** Flips a bit in each name of a generation, only in the SQLite index over generations. */
 async function misnameGenerations(path: string): Promise<void> {
   const database = new DatabaseSync(path);
   const pages = database

@@ -1,4 +1,4 @@
-/** What `kill -9` costs a server under load, again and again: what was under way. Never a wrong byte, never the store. */
+/** A server that is killed under load, again and again, loses only unfinished transfers. No byte is ever wrong, and the store survives. */
 
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,19 +16,19 @@ import { seededRandom } from '../support/stores/traces.ts';
 
 type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
-/** In a row of the index, in a file of one block, in files of many. */
+/** Bodies in a row of the index, in a file of one block, and in files of many blocks. */
 const sizes = [1024, 30_000, 40_000, 300_001, 1_300_001, 3 * 1024 * 1024];
 
-/** How many requests are under way when the server is killed, some of them over. */
+/** Number of requests in a round. Some have ended when the server is killed. */
 const requestsAtOnce = 16;
-/** The server is killed when so many chunks have come at the latest: by then most requests are over. */
+/** The server is killed after at most this many chunks have arrived. By then most requests have ended. */
 const maxChunks = 120;
-/** What was complete for so long must survive, in milliseconds. */
+/** Entries that were complete for this long, in milliseconds, must survive. */
 const settledMs = 1000;
-/** How many of those that have survived before are asked for again in each round. */
+/** Number of entries that survived before and are requested again in each round. */
 const askedAgain = 6;
 
-/** One store's life through all rounds. */
+/** A store and its servers through all rounds. */
 class KilledServer {
   readonly #origin: VersionedOrigin;
   readonly #dir: string;
@@ -36,7 +36,7 @@ class KilledServer {
   /** Paths of files that never change, the latest last. */
   readonly #lasting: string[] = [];
   readonly #changing: readonly string[];
-  /** When each path was first served whole by the store alone. */
+  /** When each path was first served whole from the store. */
   readonly #completeAt = new Map<string, number>();
   #killedAt = Number.NEGATIVE_INFINITY;
 
@@ -50,12 +50,12 @@ class KilledServer {
     );
   }
 
-  /** How many paths must have survived. */
+  /** Number of paths that must have survived. */
   get settledCount(): number {
     return this.#settled().length;
   }
 
-  /** Starts, sees what is still there, and is killed in the middle of requests. */
+  /** Starts the server, checks what survived, and kills it in the middle of requests. */
   async round(): Promise<void> {
     await using proxy = await this.#start();
     const settled = this.#settled();
@@ -74,7 +74,7 @@ class KilledServer {
     expect(await readdir(this.#dir)).not.toContain('index.sqlite.damaged');
   }
 
-  /** Starts once more, lets go of all that is of no use, and ends in peace. */
+  /** Starts the server once more, checks that leftovers are swept, and ends it regularly. */
   async finish(): Promise<void> {
     const orphans = await orphanedFiles(this.#dir);
     await using proxy = await this.#start();
@@ -94,12 +94,12 @@ class KilledServer {
     return await startProxy(this.#origin.url, ['--dir', this.#dir, '--log-level', 'debug']);
   }
 
-  /** The paths that must be there, whenever the server was killed last. */
+  /** Returns the paths that must have survived the last kill. */
   #settled(): string[] {
     return [...this.#completeAt].filter(([, at]) => at < this.#killedAt - settledMs).map(([path]) => path);
   }
 
-  /** Three files more, some of which get into the store whole, some in part, before the server is killed. */
+  /** Adds three files. Some are stored whole, some in part, before the server is killed. */
   #addLasting(): void {
     for (let at = 0; at < 3; at += 1) {
       const kind = this.#random() < 0.5 ? 'ranged' : 'whole';
@@ -153,7 +153,7 @@ class KilledServer {
     this.#expectWhole(await this.#read(proxy, path, range), path, range);
   }
 
-  /** Reads, verifies, and notes what has been served whole by the store. */
+  /** Reads and verifies a response, and notes whether the whole file was served from the store. */
   async #read(proxy: Proxy, path: string, range?: string, onChunk = (): void => {}): Promise<Verified> {
     const verified = await askVerified({ base: proxy.url, path, range, onChunk });
     const { isHit, isComplete, status } = verified;
@@ -171,7 +171,7 @@ class KilledServer {
     expect([verified.isHit, this.#origin.requestsFor(path)], `${path} was complete before`).toEqual([true, before]);
   }
 
-  /** What is there in part only, is still fresh and has changed at the origin is cut where the rest would begin. */
+  /** A fresh part whose content has changed at the origin is cut where its missing bytes begin. */
   #expectWhole({ status, isComplete, version }: Verified, path: string, range: string | undefined): void {
     const isOutdated = version !== undefined && version.version !== this.#origin.versionOf(path);
     const name = `${path} ${range ?? ''}`;
@@ -186,7 +186,7 @@ class KilledServer {
 
 describe('kill -9 under load', () => {
   it(
-    `${faultRounds} times: every byte is right, and all that was complete is still there (seed ${faultSeed})`,
+    `${faultRounds} times: every byte is right, and all complete entries survive (seed ${faultSeed})`,
     async () => {
       const random = seededRandom(faultSeed);
       const dir = await mkdtemp(join(tmpdir(), 'rangeway-kill-'));

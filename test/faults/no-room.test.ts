@@ -1,4 +1,4 @@
-/** A disk that others fill, and a directory that is closed to the server: requests go on, and storing comes back. */
+/** A disk that other programs fill, and a directory without permissions: requests are served, and storing goes on again later. */
 
 import { chmod, chown, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,12 +16,12 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 
 type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
-/** How often a disk is full, or a directory closed, one time after the other. */
+/** How often the disk is full, or the directory closed. */
 const times = Math.ceil(faultRounds / 50);
 const timeoutMs = 60_000 + times * 3 * recoversWithinMs;
 
 const diskBytes = 64_000_000;
-/** In the index, in one block, in many. */
+/** Bodies in the index, of one block, and of many blocks. */
 const sizes = [1000, 20_000, 40_000, 300_001, 2_500_001];
 
 let lastFile = 0;
@@ -40,7 +40,7 @@ async function askWhole(proxy: Proxy, path: string): Promise<Verified> {
   return verified;
 }
 
-/** Asks for new files, and for parts and all of them again, while nothing can be stored, or little. */
+/** Requests new files, then parts of them and all of them again, while little or nothing can be stored. */
 async function expectRequestsGoOn(proxy: Proxy): Promise<void> {
   for (let at = 0; at < 3; at += 1) {
     const paths = newPaths();
@@ -53,7 +53,7 @@ async function expectRequestsGoOn(proxy: Proxy): Promise<void> {
   }
 }
 
-/** Sooner or later each of these is stored, and served from the store alone. */
+/** Waits until each of these paths is stored and served from the store. */
 async function expectStored(proxy: Proxy, paths: readonly string[]): Promise<void> {
   for (const path of paths) await until(`${path} is a hit`, async () => (await askWhole(proxy, path)).isHit);
 }
@@ -77,27 +77,27 @@ function isFull(error: unknown): false {
   throw error;
 }
 
-describe('a disk that another one fills', () => {
+describe('a disk that another program fills', () => {
   itAsRoot(
     ['mount', 'umount'],
-    'to the last byte, while the server runs: it is told once, requests go on, and storing comes back with the room',
+    'to the last byte, while the server runs, is logged once; requests are served, and storing goes on once there is room',
     async () => {
       await using origin = await openVersionedOrigin();
       await using disk = await mountSmallDisk(diskBytes);
       const flags = ['--dir', join(disk.dir, 'store'), '--max-size', '30MB', '--memory', '1MB', '--log-level', 'debug'];
       await using proxy = await startProxy(origin.url, flags);
       const descriptors = descriptorsOf(proxy);
-      const kept = newPaths();
-      await expectStored(proxy, kept);
+      const stored = newPaths();
+      await expectStored(proxy, stored);
 
       for (let time = 1; time <= times; time += 1) {
         await fillUp(join(disk.dir, 'other'));
         await expectRequestsGoOn(proxy);
-        const told = storeLines(proxy.output());
-        // Once in ten minutes at the most, however often the disk is full.
-        expect(told.filter((line) => line.includes('Storing is off: the disk is full.'))).toHaveLength(1);
-        // Beside it one for the first body that was under way, for each of the two reasons that it can have.
-        expect(told.length, told.join('\n')).toBeLessThanOrEqual(4);
+        const lines = storeLines(proxy.output());
+        // At most once in ten minutes, however often the disk is full.
+        expect(lines.filter((line) => line.includes('Storing is off: the disk is full.'))).toHaveLength(1);
+        // The other lines are of the first bodies that could not be stored, for each possible reason.
+        expect(lines.length, lines.join('\n')).toBeLessThanOrEqual(4);
         await rm(join(disk.dir, 'other'));
         await expectStored(proxy, newPaths());
       }
@@ -109,10 +109,10 @@ describe('a disk that another one fills', () => {
   );
 });
 
-describe('a directory that is closed to the server', () => {
+describe('a directory without permissions', () => {
   itAsRoot(
     ['setpriv'],
-    'while it runs: it is told, requests go on, and storing comes back with the right to it',
+    'while the server runs, is logged once; requests are served, and storing goes on once they are back',
     async () => {
       await using origin = await openVersionedOrigin();
       const dir = await mkdtemp(join(tmpdir(), 'rangeway-closed-'));
@@ -127,21 +127,21 @@ describe('a directory that is closed to the server', () => {
           'debug',
         ]);
         const descriptors = descriptorsOf(proxy);
-        const kept = newPaths();
-        await expectStored(proxy, kept);
+        const stored = newPaths();
+        await expectStored(proxy, stored);
 
         for (let time = 1; time <= times; time += 1) {
           await chmod(dir, 0);
           await expectRequestsGoOn(proxy);
-          for (const path of kept) await askWhole(proxy, path);
-          const told = storeLines(proxy.output());
-          expect(told.filter((line) => line.includes('Storing is off: the disk cannot be written.'))).toHaveLength(1);
-          // Beside it one for the first body that was under way, and one for the first that could not be opened.
-          expect(told.length, told.join('\n')).toBeLessThanOrEqual(4);
+          for (const path of stored) await askWhole(proxy, path);
+          const lines = storeLines(proxy.output());
+          expect(lines.filter((line) => line.includes('Storing is off: the disk cannot be written.'))).toHaveLength(1);
+          // The other lines are of the first body that could not be stored, and the first that could not be opened.
+          expect(lines.length, lines.join('\n')).toBeLessThanOrEqual(4);
           await chmod(dir, 0o700);
-          // Nothing has been lost by it.
+          // No entry was lost.
           const before = origin.requests;
-          for (const path of kept) expect((await askWhole(proxy, path)).isHit, path).toBe(true);
+          for (const path of stored) expect((await askWhole(proxy, path)).isHit, path).toBe(true);
           expect(origin.requests).toBe(before);
           await expectStored(proxy, newPaths());
         }

@@ -1,4 +1,4 @@
-/** What an origin costs that cuts its connections, stalls or trickles: a pause. Never a byte twice where it gives parts, never a mix. */
+/** An origin that cuts, stalls or trickles costs a pause. No byte is fetched twice where it has ranges, and no versions are mixed. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -25,11 +25,11 @@ const resumeAttempts = 4;
 
 const kinds = ['ranged', 'tagged', 'whole'] as const;
 const ways = ['fin', 'rst'] as const;
-/** Around the edges of blocks, of the middle, and of the whole. */
+/** Offsets around the edges of blocks and of the whole body. */
 const offsets = [0, 1, 700, block - 1, block, block + 1, 4 * block, 5 * block - 3, sizeBytes - block, sizeBytes - 1];
 
 const random = seededRandom(faultSeed);
-/** How often what is done by chance is done. */
+/** How often the random test is repeated. */
 const times = Math.ceil(faultRounds / 25);
 
 let dir: string;
@@ -40,7 +40,7 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'rangeway-cuts-'));
   origin = await openFaultyOrigin();
   const options = { originUrl: origin.url, dir, blockSizeBytes: block, bodyTimeoutSeconds, resumeAttempts };
-  // One learns that its origin gives parts, the others that it gives none.
+  // One route learns that its origin has ranges, the others that it has none.
   server = await startFaultServer({ ...options, routes: [...kinds] });
   descriptors = descriptorsOf(server);
 });
@@ -58,7 +58,7 @@ function newPath(kind: FileKind, bytes = sizeBytes): string {
 
 const ask = (path: string, range?: string): Promise<Verified> => askVerified({ base: server.url, path, range });
 
-/** The nth reply ends at the nth of these offsets of the file, if it comes by there; all others are honest. */
+/** Ends the nth reply at the nth of these offsets of the file, if it includes that. All others are honest. */
 function cutsAt(at: readonly number[], end: 'fin' | 'rst' | 'stall'): Twist {
   return (honest, { earlier }) => {
     const cut = at[earlier] ?? Number.POSITIVE_INFINITY;
@@ -72,10 +72,10 @@ async function expectWhole(path: string, name: string): Promise<void> {
   expect([status, isComplete, bytes], name).toEqual([200, true, origin.versionOf(path).sizeBytes]);
 }
 
-/** Whether no byte has to be sent twice. What is on its way when a connection is reset may be lost. */
+/** Whether no byte may be sent twice. Bytes in transit may be lost when a connection is reset. */
 const isCounted = (kind: FileKind, way: 'fin' | 'rst'): boolean => kind === 'ranged' && way === 'fin';
 
-/** Sooner or later it is served by the store alone. */
+/** Waits until a path is served whole from the store. */
 function untilHit(path: string): Promise<void> {
   return until(`${path} is a hit`, async () => {
     const { isHit, isComplete } = await ask(path);
@@ -86,7 +86,7 @@ function untilHit(path: string): Promise<void> {
 describe('an origin that cuts its connection once', () => {
   const cases = kinds.flatMap((kind) => ways.map((way) => [kind, way] as const));
 
-  it.each(cases)('%s, by %s, at many offsets of a whole: it comes whole', async (kind, way) => {
+  it.each(cases)('%s, by %s, at many offsets of a full response: the client gets it whole', async (kind, way) => {
     await Promise.all(
       offsets.map(async (offset) => {
         const path = newPath(kind);
@@ -100,7 +100,7 @@ describe('an origin that cuts its connection once', () => {
     );
   });
 
-  it.each(cases)('%s, by %s, at many offsets of a range: it comes whole', async (kind, way) => {
+  it.each(cases)('%s, by %s, at many offsets of a range: the client gets it whole', async (kind, way) => {
     const [first, last] = [2 * block + 77, 7 * block + 99];
     await Promise.all(
       offsets.map(async (offset) => {
@@ -108,7 +108,7 @@ describe('an origin that cuts its connection once', () => {
         origin.twist(path, cutsAt([offset], way));
         const { status, isComplete, bytes } = await ask(path, `bytes=${first}-${last}`);
         expect([status, isComplete, bytes], `${kind}, cut at ${offset}`).toEqual([206, true, last - first + 1]);
-        // What is left of it is fetched now, or was.
+        // The rest is fetched now, unless it was before.
         await expectWhole(path, `${kind}, cut at ${offset}`);
         if (isCounted(kind, way)) expect(origin.bytesFor(path), `cut at ${offset}`).toBeLessThanOrEqual(sizeBytes);
       }),
@@ -119,7 +119,7 @@ describe('an origin that cuts its connection once', () => {
 describe(`an origin that cuts its connection five times in one transfer (seed ${faultSeed})`, () => {
   const largeBytes = 4_000_001;
 
-  it(`${times} times: it comes whole`, { timeout: 60_000 + times * 5000 }, async () => {
+  it(`${times} times: the client gets it whole`, { timeout: 60_000 + times * 5000 }, async () => {
     const cutFiveTimes = async (kind: FileKind, way: 'fin' | 'rst'): Promise<void> => {
       const at = Array.from({ length: 5 }, () => Math.floor(random() * largeBytes)).sort((a, b) => a - b);
       const path = newPath(kind, largeBytes);
@@ -128,7 +128,7 @@ describe(`an origin that cuts its connection five times in one transfer (seed ${
       await expectWhole(path, name);
       await untilHit(path);
       expect(origin.requestsFor(path), name).toBe(6);
-      // With parts, each byte once; otherwise what was there before is sent again, and compared.
+      // With ranges, each byte is sent once. Without, the bytes before the cut are sent again, and compared.
       const wanted = kind === 'ranged' ? largeBytes * 1.05 : at.reduce((sum, offset) => sum + offset, largeBytes);
       if (way === 'fin') expect(origin.bytesFor(path), name).toBeLessThanOrEqual(wanted);
     };
@@ -137,7 +137,7 @@ describe(`an origin that cuts its connection five times in one transfer (seed ${
     }
   });
 
-  it('at the same offset, without a byte of progress: as often as is configured, then the client is cut off', async () => {
+  it('at the same offset, without progress: it is resumed resumeAttempts times, then the client is cut off', async () => {
     const path = newPath('ranged');
     origin.twist(path, (honest) => ({
       ...honest,
@@ -156,7 +156,7 @@ describe(`an origin that cuts its connection five times in one transfer (seed ${
 describe('an origin that is slow', () => {
   const cases = kinds.flatMap((kind) => [0, 700, 4 * block, sizeBytes - 1].map((offset) => [kind, offset] as const));
 
-  it('and stalls for longer than bodyTimeoutSeconds is asked again', async () => {
+  it('and stalls for longer than bodyTimeoutSeconds gets another request', async () => {
     const stall = async ([kind, offset]: (typeof cases)[number]): Promise<void> => {
       const path = newPath(kind);
       origin.twist(path, cutsAt([offset, offset + 1], 'stall'));
@@ -184,7 +184,7 @@ describe('content that changes while its origin cuts the connection', () => {
   );
 
   it.each(cases)(
-    '%s, longer by %i: the client is cut off, and the next one gets what is new',
+    '%s, longer by %i: the client is cut off, and the next one gets the new content',
     async (kind, growthBytes) => {
       await Promise.all(
         offsets.slice(1).map(async (offset) => {
@@ -210,8 +210,8 @@ describe('content that changes while its origin cuts the connection', () => {
   );
 });
 
-describe('after all of it', () => {
-  it('nothing is kept that was open, nothing is wrong with the store, and the server ends in peace', async () => {
+describe('after all these tests', () => {
+  it('nothing stays open, the store is intact, and the server ends promptly', async () => {
     await expectNothingKept(server, descriptors);
     expect(server.output()).not.toMatch(/"level":"(?:error|fatal)"/);
     expect(server.output()).not.toMatch(/"level":"warn"[^\n]*"event":"store"/);

@@ -1,6 +1,6 @@
 /**
- * What an origin can make clients believe by lying about its bytes, or by changing them whenever it likes: nothing. What
- * is called complete is one version, the one that its head names; all else ends as a visible cut or an error.
+ * An origin that lies about its bytes, or changes them at any time, never deceives a client. Each complete response is the one
+ * version that its head names; every other response ends as a visible cut or an error.
  */
 
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -34,13 +34,13 @@ const partRange = `bytes=${part.start}-${part.end - 1}`;
 const random = seededRandom(faultSeed);
 const times = Math.max(1, Math.round(faultRounds / 50));
 
-type Tell = (honest: Reply, asked: Asked) => Reply;
+type TwistReply = (honest: Reply, asked: Asked) => Reply;
 
-/** A lie, told to who asks for the whole, for a part, or for what is left of either. */
+/** A lie in replies to requests for the whole, for a range, or for the rest of either. */
 interface Lie {
   readonly name: string;
-  readonly tell: Tell;
-  /** Whether it is about ranges, so that the origin is not asked for any more. */
+  readonly tell: TwistReply;
+  /** Whether it is about ranges, so that no more ranges are requested from the origin. */
   readonly isDistrusted?: boolean;
 }
 
@@ -52,8 +52,8 @@ const other = ({ file, version, sizeBytes: size }: FileVersion): FileVersion => 
 });
 const smuggled = `HTTP/1.1 200 OK\r\nContent-Length: 9\r\nCache-Control: max-age=600\r\n\r\nsmuggled\n`;
 
-/** A version that is called longer than it is. */
-function longer(bytes: number, end: 'fin' | 'rst'): Tell {
+/** Claims that a version is longer than it is. */
+function longer(bytes: number, end: 'fin' | 'rst'): TwistReply {
   return (honest, { kind }) => {
     const { sizeBytes: size } = honest.version;
     const version = { ...honest.version, sizeBytes: size + bytes };
@@ -64,7 +64,7 @@ function longer(bytes: number, end: 'fin' | 'rst'): Tell {
   };
 }
 
-/** Lies that any response can be. */
+/** Lies that any response can have. */
 const framingLies: readonly Lie[] = [
   {
     name: 'a Content-Length that is too long',
@@ -80,15 +80,15 @@ const framingLies: readonly Lie[] = [
   { name: 'chunks, and a reset', tell: (honest) => ({ ...honest, framing: 'chunked-endless', end: 'rst' }) },
 ];
 
-/** A 206 that says something else than was asked for; a 200 stays as it is. */
+/** Twists a 206; a 200 stays as it is. */
 const aboutPart =
-  (tell: (honest: Reply) => Reply): Tell =>
+  (tell: (honest: Reply) => Reply): TwistReply =>
   (honest) =>
     honest.status === 206 ? tell(honest) : honest;
 
-/** The same, but the first reply is honest: it is believed about the length. */
+/** As `aboutPart`, but the first reply is honest, so that the proxy knows the right length. */
 const aboutLaterPart =
-  (tell: (honest: Reply) => Reply): Tell =>
+  (tell: (honest: Reply) => Reply): TwistReply =>
   (honest, { earlier }) =>
     honest.status === 206 && earlier > 0 ? tell(honest) : honest;
 
@@ -107,17 +107,17 @@ const without = (fields: Reply['fields'], name: string): Reply['fields'] =>
 
 const partLies: readonly Lie[] = [
   {
-    name: 'a later part than was asked for',
+    name: 'a later part than was requested',
     tell: aboutPart((honest) => withSpan(honest, span(honest).start + block, span(honest).end + block)),
     isDistrusted: true,
   },
   {
-    name: 'an earlier part than was asked for',
+    name: 'an earlier part than was requested',
     tell: aboutPart((honest) => withSpan(honest, 0, 100)),
     isDistrusted: true,
   },
   {
-    name: 'a shorter part than was asked for',
+    name: 'a shorter part than was requested',
     tell: aboutPart((honest) => withSpan(honest, span(honest).start, span(honest).start + 2 * block)),
   },
   {
@@ -164,7 +164,7 @@ const partLies: readonly Lie[] = [
     isDistrusted: true,
   },
   {
-    name: '416 where there are bytes',
+    name: '416 for a satisfiable range',
     tell: aboutPart((honest) => ({
       ...honest,
       status: 416,
@@ -174,7 +174,7 @@ const partLies: readonly Lie[] = [
     isDistrusted: true,
   },
   {
-    name: '416 of another length',
+    name: '416 with another length',
     tell: aboutLaterPart((honest) => ({
       ...honest,
       status: 416,
@@ -193,9 +193,9 @@ const partLies: readonly Lie[] = [
   },
 ];
 
-/** What nobody asked for. */
+/** A 206 to a request without a range. */
 const unasked: Lie = {
-  name: 'a part that was not asked for',
+  name: 'a part that was not requested',
   tell: (honest) => {
     if (honest.status === 206) return honest;
     const fields = {
@@ -208,7 +208,7 @@ const unasked: Lie = {
 
 const lies = [...framingLies, ...partLies, unasked];
 
-/** In which of its replies for a path the origin lies. */
+/** The replies for a path in which the origin lies. */
 interface Habit {
   readonly name: string;
   readonly when: (earlier: number) => boolean;
@@ -221,10 +221,10 @@ const habits: readonly Habit[] = [
 ];
 const kinds = ['ranged', 'tagged', 'whole'] as const;
 
-/** Each lie is told to somebody who has not been lied to before. */
+/** Each lie has a route of its own, which has not been lied to before. */
 const routeOf = (lie: Lie, habit: Habit, kind: FileKind): string =>
   `lie-${lies.indexOf(lie)}-${habits.indexOf(habit)}-${kind}`;
-const liedTo = lies.flatMap((lie) => habits.flatMap((habit) => kinds.map((kind) => routeOf(lie, habit, kind))));
+const lieRoutes = lies.flatMap((lie) => habits.flatMap((habit) => kinds.map((kind) => routeOf(lie, habit, kind))));
 
 let dir: string;
 let origin: FaultyOrigin;
@@ -233,7 +233,7 @@ let descriptors: number;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'rangeway-lies-'));
   origin = await openFaultyOrigin();
-  const routes = [...liedTo, 'flapping', 'changing'];
+  const routes = [...lieRoutes, 'flapping', 'changing'];
   const options = { originUrl: origin.url, dir, blockSizeBytes: block, resumeAttempts: 2 };
   server = await startFaultServer({ ...options, routes, stubborn: ['flapping'] });
   descriptors = descriptorsOf(server);
@@ -250,10 +250,10 @@ function newPath(route: string, kind: FileKind): string {
   return faultyPath({ route, kind, sizeBytes, file: lastFile });
 }
 
-/** Which version each entity tag stands for, those of our own too. */
+/** The version that each entity tag stands for, including tags that the proxy made. */
 const versionOfTag = new Map<string, string>();
 
-/** Asks; what comes is verified against the version, the entity tag and the length that its head states. */
+/** Sends a request, and verifies the response against the version, the entity tag and the length that its head states. */
 async function ask(path: string, range?: string): Promise<Verified> {
   const verified = await askVerified({ base: server.url, path, range });
   const { status, isComplete, version, headers, bytes } = verified;
@@ -267,7 +267,7 @@ async function ask(path: string, range?: string): Promise<Verified> {
   return verified;
 }
 
-/** Sooner or later what is current comes whole. */
+/** Waits until the current version arrives whole. */
 function untilRight(path: string, range?: string): Promise<void> {
   return until(`${path} ${range ?? ''} comes whole`, async () => {
     const { status, isComplete, version } = await ask(path, range);
@@ -288,10 +288,10 @@ describe('an origin that lies', () => {
       [undefined, partRange, 'bytes=-9000', `bytes=${part.start}-`].map(async (range) => {
         const path = newPath(route, kind);
         origin.twist(path, (honest, asked) => {
-          const told = habit.when(asked.earlier) ? lie.tell(honest, asked) : honest;
-          if (asked.earlier > 0) return told;
-          // The first reply ends early, so that something is left to be asked for.
-          return { ...told, end: 'fin', cutAfterBytes: block + 9 };
+          const reply = habit.when(asked.earlier) ? lie.tell(honest, asked) : honest;
+          if (asked.earlier > 0) return reply;
+          // The first reply ends early, so that the rest must be requested.
+          return { ...reply, end: 'fin', cutAfterBytes: block + 9 };
         });
         await ask(path, range);
         await Promise.all([ask(path), ask(path, partRange)]);
@@ -299,10 +299,10 @@ describe('an origin that lies', () => {
         await untilRight(path, range);
       }),
     );
-    const told = originLines(route);
-    expect(told.length, told.join('\n')).toBeLessThanOrEqual(1);
-    const isFelt = kind === 'ranged' && habit.name !== 'in its first reply';
-    if (lie.isDistrusted === true && isFelt) expect(told, `${lie.name}, ${habit.name}`).toHaveLength(1);
+    const lines = originLines(route);
+    expect(lines.length, lines.join('\n')).toBeLessThanOrEqual(1);
+    const isNoticed = kind === 'ranged' && habit.name !== 'in its first reply';
+    if (lie.isDistrusted === true && isNoticed) expect(lines, `${lie.name}, ${habit.name}`).toHaveLength(1);
   }
 
   it.each(lies)('$name', { timeout: 4 * recoversWithinMs }, async (lie) => {
@@ -316,8 +316,8 @@ describe('an origin that lies', () => {
   });
 });
 
-describe(`an origin of many minds (seed ${faultSeed})`, () => {
-  const mostRequests = 400 * times;
+describe(`an inconsistent origin (seed ${faultSeed})`, () => {
+  const maxRequests = 400 * times;
   const pick = <T>(values: readonly [T, ...T[]]): T => values[Math.floor(random() * values.length)] ?? values[0];
 
   function someRange(): string | undefined {
@@ -326,9 +326,9 @@ describe(`an origin of many minds (seed ${faultSeed})`, () => {
     return pick([undefined, `bytes=${start}-`, `bytes=-${length}`, `bytes=${start}-${start + length - 1}`]);
   }
 
-  /** Asks eight at a time, here and there; tells how many have come complete. */
+  /** Sends random requests, eight at a time; returns the number of complete responses. */
   async function askAround(paths: readonly string[], between: () => void): Promise<number> {
-    let left = mostRequests;
+    let left = maxRequests;
     let complete = 0;
     const one = async (): Promise<void> => {
       while (left > 0) {
@@ -343,7 +343,7 @@ describe(`an origin of many minds (seed ${faultSeed})`, () => {
     return complete;
   }
 
-  it('sends 206 or 200 as it likes, and cuts either: what is complete is right', {
+  it('that sends 206 or 200 at random, and cuts either: complete responses are right', {
     timeout: 60_000 + 20_000 * times,
   }, async () => {
     const flap: Twist = (honest) => {
@@ -357,18 +357,18 @@ describe(`an origin of many minds (seed ${faultSeed})`, () => {
     };
     const paths: string[] = [];
     const complete = await askAround(paths, () => {
-      // A new file now and then, so that there is always something to be fetched.
+      // A new file now and then, so that there is always something to fetch.
       if (paths.length === 4 && random() < 0.8) return;
       const path = newPath('flapping', 'ranged');
       origin.twist(path, flap);
       paths[paths.length === 4 ? Math.floor(random() * 4) : paths.length] = path;
     });
-    // Cut too often without a byte of progress, a transfer is given up.
-    expect(complete).toBeGreaterThan(mostRequests * 0.9);
+    // A transfer is given up after too many cuts without progress.
+    expect(complete).toBeGreaterThan(maxRequests * 0.9);
     expect(originLines('flapping')).toEqual([]);
   });
 
-  it('changes its files whenever it likes, and cuts: what is complete is one version', {
+  it('that changes its files at random, and cuts responses: complete responses are of one version', {
     timeout: 60_000 + 20_000 * times,
   }, async () => {
     const cut: Twist = (honest, { path }) => {
@@ -386,14 +386,14 @@ describe(`an origin of many minds (seed ${faultSeed})`, () => {
     const complete = await askAround(paths, () => {
       if (random() < 0.1) origin.change(paths[Math.floor(random() * paths.length)] ?? '');
     });
-    expect(complete).toBeGreaterThan(mostRequests / 4);
+    expect(complete).toBeGreaterThan(maxRequests / 4);
     for (const path of paths) origin.twist(path, undefined);
     for (const path of paths) await until(`${path} comes whole`, async () => (await ask(path)).isComplete);
   });
 });
 
-describe('after all of it', () => {
-  it('nothing is kept that was open, nothing is wrong with the store, and the server ends in peace', async () => {
+describe('after all these tests', () => {
+  it('nothing stays open, the store is intact, and the server ends promptly', async () => {
     await expectNothingKept(server, descriptors);
     expect(server.output()).not.toMatch(/"level":"(?:error|fatal)"/);
     expect(server.output()).not.toMatch(/"level":"warn"[^\n]*"event":"store"/);

@@ -1,6 +1,6 @@
 /**
- * What the end of a server in the middle of a transfer costs: the block that was arriving, and with SIGKILL the blocks that were
- * not written yet. The next server goes on with the rest.
+ * A server that ends in the middle of a transfer loses the block that was arriving, and with SIGKILL the blocks that were not
+ * written yet. The next server fetches only the rest.
  */
 
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
@@ -17,7 +17,7 @@ import { storeLines } from '../support/stores/store-complaints.ts';
 import { seededRandom } from '../support/stores/traces.ts';
 
 const block = 64 * 1024;
-/** Larger than what is completed for its own sake. */
+/** Too large for the proxy to complete it without a client. */
 const sizeBytes = 8_000_001;
 const times = Math.max(1, Math.round(faultRounds / 50));
 const random = seededRandom(faultSeed);
@@ -47,16 +47,16 @@ const startOn = (dir: string): Promise<FaultServer> =>
 const ask = (server: FaultServer, path: string, range?: string): Promise<Verified> =>
   askVerified({ base: server.url, path, range });
 
-/** What is asked for, and where the origin stops sending. */
+/** A request, and the offset at which the origin stops sending. */
 interface Halfway {
   readonly path: string;
   readonly start?: number;
   readonly end: number;
 }
 
-/** Asks, and resolves when so much has come; `asking` is how it ended. */
+/** Sends a request. `hasCome` resolves when the bytes up to `end` have arrived; `asking` is the result of the request. */
 function askHalfway(server: FaultServer, { path, start = 0, end }: Halfway) {
-  // A connection whose response is whole takes the next request: only the response that lies around `end` stalls.
+  // Only the response that includes `end` stalls, because a connection whose response is whole takes the next request.
   origin.twist(path, (honest) =>
     end < honest.span.end ? { ...honest, end: 'stall', cutAfterBytes: end - honest.span.start } : honest,
   );
@@ -71,7 +71,7 @@ function askHalfway(server: FaultServer, { path, start = 0, end }: Halfway) {
   return { asking, hasCome: Promise.race([hasCome, asking]) };
 }
 
-/** Resolves when the one body of the store has its block `index` on the disk: clients get bytes before the disk does. */
+/** Waits until block `index` of the only body in the store is on the disk: clients get bytes before the disk does. */
 async function untilWritten(dir: string, index: number): Promise<void> {
   await until(`block ${index} is on the disk`, async () => {
     const sidecar = (await readdir(dir, { recursive: true })).find((name) => name.endsWith('.sums'));
@@ -79,7 +79,7 @@ async function untilWritten(dir: string, index: number): Promise<void> {
   });
 }
 
-/** Ends a server when half of all that it is asked for has come, which is cut off visibly. */
+/** Ends a server when all requests have arrived up to their `end`; checks that the clients are visibly cut off. */
 async function endAt(dir: string, signal: 'SIGKILL' | 'SIGTERM', ...wanted: readonly Halfway[]): Promise<void> {
   await using server = await startOn(dir);
   const asked = wanted.map((halfway) => askHalfway(server, halfway));
@@ -91,7 +91,7 @@ async function endAt(dir: string, signal: 'SIGKILL' | 'SIGTERM', ...wanted: read
   for (const { path } of wanted) origin.twist(path, undefined);
 }
 
-/** Sooner or later the whole is served by the store alone, without a word to the origin. */
+/** Waits until the whole is served from the store, and checks that no more requests go to the origin. */
 async function expectKept(server: FaultServer, path: string): Promise<void> {
   await until(`${path} is a hit`, async () => {
     const { isHit, isComplete } = await ask(server, path);
@@ -106,7 +106,7 @@ async function expectKept(server: FaultServer, path: string): Promise<void> {
 }
 
 describe.each(ends)('a server that ends by %s in the middle of a transfer', (signal) => {
-  it(`goes on with it, at an origin with ranges (seed ${faultSeed})`, {
+  it(`is resumed by the next one, at an origin with ranges (seed ${faultSeed})`, {
     timeout: 60_000 + times * 10_000,
   }, async () => {
     for (let time = 1; time <= times; time += 1) {
@@ -134,7 +134,7 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
     }
   });
 
-  it('goes on with what is there from the middle on', async () => {
+  it('leaves a part from the middle of the file, which is resumed', async () => {
     const dir = await mkdtemp(join(root, 'store-'));
     const path = newPath('ranged');
     const [start, end] = [40 * block, 60 * block + 100];
@@ -149,7 +149,7 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
     await expectKept(server, path);
   });
 
-  it('goes on with it, at an origin that sends the whole again: what was there is compared', async () => {
+  it('is resumed at an origin that sends the whole again: the stored bytes are compared', async () => {
     const dir = await mkdtemp(join(root, 'store-'));
     const path = newPath('tagged');
     const end = 30 * block + 100;
@@ -164,7 +164,7 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
     await expectKept(server, path);
   });
 
-  it('begins anew without a strong validator', async () => {
+  it('leaves nothing of a file without a strong validator', async () => {
     const dir = await mkdtemp(join(root, 'store-'));
     const paths = (['weak', 'whole'] as const).map(newPath);
     await endAt(dir, signal, ...paths.map((path) => ({ path, end: 30 * block + 100 })));
@@ -177,7 +177,7 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
     }
   });
 
-  it('never joins what has changed meanwhile to what is there', async () => {
+  it('leaves parts that are never combined with changed content', async () => {
     const dir = await mkdtemp(join(root, 'store-'));
     const cases = (['ranged', 'tagged'] as const).flatMap((kind) =>
       [0, 1].map((growthBytes) => ({ path: newPath(kind), end: 30 * block + 100, growthBytes })),
@@ -187,7 +187,7 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
 
     await using server = await startOn(dir);
     for (const { path } of cases) {
-      // It is fresh, and a hit as far as it goes; whoever wants more is cut off there, or gets what is new.
+      // The part is fresh, and a hit for its blocks. A request for more is cut off there, or gets the new content.
       const early = await ask(server, path, `bytes=0-${10 * block}`);
       expect([early.isHit, early.version?.version], path).toEqual([true, 0]);
       const late = await ask(server, path);
@@ -198,7 +198,7 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
     }
   });
 
-  it('keeps what was whole, and what others were reading', async () => {
+  it('keeps complete entries', async () => {
     const dir = await mkdtemp(join(root, 'store-'));
     const paths = (['ranged', 'tagged', 'weak', 'whole'] as const).map(newPath);
     await using first = await startOn(dir);

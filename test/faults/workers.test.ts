@@ -1,4 +1,4 @@
-/** What `kill -9` costs those whom other workers serve: nothing. Reloads and purges go on meanwhile, and so does eviction. */
+/** A worker that is killed costs clients of other workers nothing, even with reloads, purges and evictions going on. */
 
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,28 +18,28 @@ import { storeLines } from '../support/stores/store-complaints.ts';
 import { storeRemains } from '../support/stores/store-remains.ts';
 import { seededRandom } from '../support/stores/traces.ts';
 
-/** How many fleets live on the store, one after the other: who dies often is not replaced soon. */
+/** Number of fleets, one after the other, on the store. Each has few kills, because a worker that dies often is replaced late. */
 const lives = Math.ceil(faultRounds / 50);
-/** What befalls each of them, one thing after the other. */
+/** Number of faults in the life of each fleet, one after the other. */
 const faultsPerLife = 20;
 const workerCount = 3;
-/** So often may each of the workers die in one life: then the next one in its place is there after half a second. */
+/** How often each worker may be killed in one life. Up to this its replacement starts within half a second. */
 const deathsPerWorker = 2;
 
 const clientCount = 24;
-/** So long pauses the origin at most in the middle of a file: then many are reading what is on its way when a worker dies. */
+/** Longest pause of the origin in the middle of a file. It makes many clients read a fill when its worker is killed. */
 const pauseMs = 1000;
-/** So many answers at most come between one fault and the next. */
+/** Maximum number of answers between two faults. */
 const answersBetween = 16;
 
-/** In files of many blocks, in a row of the index, in a file of one block. What is asked for most is large. */
+/** Bodies in files of many blocks, in a row of the index, in a file of one block. The most requested files are large. */
 const sizes = [900_001, 300_001, 1024, 30_000, 40_000];
 const fileCount = 120;
-/** So many of them are asked for at the end. */
+/** Number of files that are requested at the end. */
 const fileCountAtEnd = 30;
-/** Half of all files: entries leave all the time. What is being written fits. */
+/** About half of all files, so that entries are evicted all the time. The fills fit. */
 const storeBytes = 16 * 1024 * 1024;
-/** What a worker that has served may have open beyond one that has not: connections to the origin and to other workers. */
+/** Number of descriptors that a worker may have more than a new one: connections to the origin and to other workers. */
 const keptDescriptors = 2 * workerCount;
 
 interface Worker {
@@ -53,14 +53,14 @@ interface Fill {
   readonly readers: number;
 }
 
-/** A fleet, and what its clients and its operator do to it. */
+/** A fleet, its clients, and the faults that it suffers. */
 class FaultyFleet {
   readonly #origin: VersionedOrigin;
   readonly #fleet: RangewayProcess & { readonly url: string };
   readonly #ask: AskAdmin;
   readonly #dir: string;
   readonly #random: () => number;
-  /** The version that each path has at least, for it was purged when it had it. */
+  /** The oldest version that each path may still have: the version at its last purge. */
   readonly #oldest = new Map<string, number>();
   readonly #killed: number[] = [];
   readonly #deaths = new Map<number, number>();
@@ -85,7 +85,7 @@ class FaultyFleet {
     return this.#killed.length;
   }
 
-  /** Lives through its faults under load. */
+  /** Runs all faults of this fleet under load. */
   async live(): Promise<void> {
     const clients = Array.from({ length: clientCount }, () => this.#read());
     const faults = this.#sufferAll().finally(() => {
@@ -94,11 +94,11 @@ class FaultyFleet {
     await Promise.all([faults, ...clients]);
   }
 
-  /** Comes to rest, and is as if nothing had been; then ends. `descriptors` are those of supervisor and worker before. */
+  /** Checks that nothing is left over, and ends the fleet. The numbers of descriptors are those before the load. */
   async end([ofSupervisor, ofWorker]: readonly [number, number]): Promise<void> {
     await until('all serve', async () => (await this.#serving()).length === workerCount);
     await until('no fill runs', async () => (await this.#ask('GET', '/api/v1/fills')).json.fills.length === 0);
-    // A lease that somebody dead still has would be waited for here.
+    // A lease that a dead worker still holds would make these requests wait.
     const asked = Array.from({ length: fileCountAtEnd }, (_, file) => this.#pathOf(file));
     for (const path of asked) this.#expectWhole(await askVerified({ base: this.#fleet.url, path }), path, undefined);
     const clean = { instances: workerCount, held: [], miscounted: [0, 0], orphans: [], bodiless: [] };
@@ -113,7 +113,7 @@ class FaultyFleet {
     expect(await readdir(this.#dir)).not.toContain('index.sqlite.damaged');
   }
 
-  /** One client: asks for one thing after the other. */
+  /** Runs one client, which sends one request after the other. */
   async #read(): Promise<void> {
     while (!this.#isOver) {
       const path = this.#pathOf(Math.floor(this.#random() ** 4 * fileCount));
@@ -130,15 +130,15 @@ class FaultyFleet {
       worker = ownerOf(Number(new URL(url).port), port, childrenOf(pid));
     };
     const verified = await askVerified({ base: url, path, range, onHead });
-    // Of a worker that is killed before its answer has been seen it is not known which one it was.
-    const isHit = worker === undefined ? this.kills > killsBefore : this.#killed.includes(worker);
-    if (!isHit) this.#expectWhole(verified, path, range);
+    // If a worker is killed before its head arrives, it is not known which worker had the request.
+    const isExcused = worker === undefined ? this.kills > killsBefore : this.#killed.includes(worker);
+    if (!isExcused) this.#expectWhole(verified, path, range);
     if (verified.isHit) this.hits += 1;
     if (verified.version === undefined) return;
     expect(verified.version.version, `${path} was purged`).toBeGreaterThanOrEqual(oldest);
   }
 
-  /** What is there in part only, is still fresh and has changed at the origin is cut where the rest would begin. */
+  /** A fresh part whose content has changed at the origin is cut where its missing bytes begin. */
   #expectWhole({ status, isComplete, version }: Verified, path: string, range: string | undefined): void {
     const isOutdated = version !== undefined && version.version !== this.#origin.versionOf(path);
     const name = `${path} ${range ?? ''}`;
@@ -159,7 +159,7 @@ class FaultyFleet {
 
   async #killOne(): Promise<void> {
     const mortal = (await this.#serving()).filter(({ id }) => (this.#deaths.get(id) ?? 0) < deathsPerWorker);
-    // Rather one by which others get what is on its way to them.
+    // Prefers the worker whose fill has the most readers.
     const { fills } = (await this.#ask('GET', '/api/v1/fills')).json as { readonly fills: readonly Fill[] };
     const [sought] = fills.toSorted((one, other) => other.readers - one.readers);
     const filling = mortal.find(({ id }) => id === sought?.worker);
@@ -175,7 +175,7 @@ class FaultyFleet {
     if (this.#random() < 0.5) this.#origin.change(path);
     const version = this.#origin.versionOf(path);
     const { status, text } = await this.#ask('POST', '/api/v1/purge', { url: `http://files.example${path}` });
-    // While all workers are away there is nobody to ask.
+    // 503 while no worker serves.
     expect(status, text).toBeOneOf([200, 503]);
     if (status !== 200) return;
     this.purges += 1;
@@ -205,7 +205,7 @@ class FaultyFleet {
   }
 }
 
-/** Starts a fleet, and tells how many descriptors its processes have. */
+/** Starts a fleet; returns the numbers of descriptors of its processes too. */
 async function startFleet(origin: VersionedOrigin, dir: string, random: () => number) {
   const config = {
     listen: '127.0.0.1:0',
@@ -224,7 +224,7 @@ async function startFleet(origin: VersionedOrigin, dir: string, random: () => nu
 
 describe('workers that are killed under load', () => {
   itOnLinux(
-    `in ${lives} lives of a fleet: every byte is right, no client of another worker is cut, and nothing is left over (seed ${faultSeed})`,
+    `in ${lives} fleets: every byte is right, no client of another worker is cut, and nothing is left over (seed ${faultSeed})`,
     async () => {
       const random = seededRandom(faultSeed);
       const dir = await mkdtemp(join(tmpdir(), 'rangeway-workers-'));

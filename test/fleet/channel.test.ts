@@ -7,7 +7,7 @@ import { ListenFault } from '../../src/listener/accept/bind.ts';
 import { StoreFault } from '../../src/store/store.ts';
 import { turn } from '../support/clocks/turn.ts';
 
-/** Two ends of a channel that clones what it carries, as that of Node does. */
+/** Creates the two ends of a channel that clones its messages, as that of Node does. */
 function createPipe() {
   const left = new EventEmitter();
   const right = new EventEmitter();
@@ -41,8 +41,8 @@ describe('a call over a channel', () => {
     { name: 'an object', value: { list: [1, 'two'], deep: { at: 3n } } },
     { name: 'bytes', value: new Uint8Array([1, 2, 3]) },
     { name: 'a map', value: new Map([['key', new Set([1])]]) },
-  ])('brings $name there and back', async ({ value }) => {
-    const { call } = open({ echo: (given: unknown) => given });
+  ])('carries $name there and back', async ({ value }) => {
+    const { call } = open({ echo: (argument: unknown) => argument });
     expect(await call('echo', value)).toEqual(value);
   });
 
@@ -51,7 +51,7 @@ describe('a call over a channel', () => {
     expect(await call('slow', 'done')).toBe('done!');
   });
 
-  it('is no harm where it is none', async () => {
+  it('is not disturbed by messages that are no calls', async () => {
     const { left, right } = createPipe();
     openChannel(right, { here: () => 'here' });
     const { remote } = openChannel<{ here: () => string }>(left, {});
@@ -59,7 +59,7 @@ describe('a call over a channel', () => {
     expect(await remote.here()).toBe('here');
   });
 
-  it('gets its own answer, whichever comes first', async () => {
+  it('gets its own answer, whichever arrives first', async () => {
     const waiting: ((value: string) => void)[] = [];
     const { call } = open({ ask: () => new Promise((resolve) => waiting.push(resolve)) });
     const answers = Promise.all([call('ask'), call('ask')]);
@@ -69,7 +69,7 @@ describe('a call over a channel', () => {
     expect(await answers).toEqual(['first', 'second']);
   });
 
-  it('brings a socket as its last argument', async () => {
+  it('carries a socket as its last argument', async () => {
     const server = createServer();
     const { call } = open({ take: (name: string, socket: unknown) => [name, socket === server] });
     expect(await call('take', 'web', server)).toEqual(['web', true]);
@@ -100,21 +100,24 @@ describe('a call over a channel', () => {
   });
 
   it.each([
-    { name: 'what is no error', thrown: 'a text', message: 'a text' },
+    { name: 'a thrown value that is no error', thrown: 'a text', message: 'a text' },
     {
       name: 'an error that cannot be cloned',
       thrown: Object.assign(new Error('odd'), { what: () => 1 }),
       message: 'odd',
     },
-  ])('fails with $name in words', async ({ thrown, message }) => {
+  ])('fails with the message of $name', async ({ thrown, message }) => {
     const { call } = open({ fail: () => Promise.reject(thrown) });
     await expect(call('fail')).rejects.toThrow(message);
   });
 
-  it.each(['nothing', 'constructor', '__proto__', 'toString'])('of what is not offered fails: %s', async (name) => {
-    const { call } = open({});
-    await expect(call(name)).rejects.toThrow(`There is no call ${name}.`);
-  });
+  it.each(['nothing', 'constructor', '__proto__', 'toString'])(
+    'to a function that is not offered fails: %s',
+    async (name) => {
+      const { call } = open({});
+      await expect(call(name)).rejects.toThrow(`There is no call ${name}.`);
+    },
+  );
 
   it.each([
     { name: 'arguments', calls: { take: () => 1 }, values: [() => 1] },
@@ -126,26 +129,26 @@ describe('a call over a channel', () => {
 });
 
 describe('the end of a channel', () => {
-  it('ends what is waited for, and what is asked later', async () => {
+  it('rejects pending and later calls', async () => {
     const { call, cut, gone } = open({ ask: () => new Promise(() => undefined) });
-    const asked = call('ask');
+    const pending = call('ask');
     cut();
     await gone;
-    await expect(asked).rejects.toBeInstanceOf(ChannelGone);
+    await expect(pending).rejects.toBeInstanceOf(ChannelGone);
     await expect(call('ask')).rejects.toBeInstanceOf(ChannelGone);
   });
 
-  it('is no trouble for an answer that comes too late', async () => {
+  it('does not fail for an answer that comes too late', async () => {
     const answer = Promise.withResolvers<string>();
     const { call, cut } = open({ ask: () => answer.promise });
-    const asked = call('ask');
+    const pending = call('ask');
     await turn();
     cut();
     answer.resolve('late');
-    await expect(asked).rejects.toBeInstanceOf(ChannelGone);
+    await expect(pending).rejects.toBeInstanceOf(ChannelGone);
   });
 
-  it('is not taken for a promise', async () => {
+  it('has a remote that is not taken for a promise', async () => {
     const { left } = createPipe();
     const { remote } = openChannel<Record<string, () => void>>(left, {});
     expect(await remote).toBe(remote);

@@ -1,4 +1,4 @@
-/** What several workers can be asked for together: which of them is asked, and what becomes of those that die. */
+/** Operations of a fleet: which workers are asked, and what happens when a worker dies. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -15,7 +15,7 @@ type WorkerRemote = Remote<StoreOperations & WorkerOperations>;
 const gone = () => Promise.reject(new ChannelGone());
 const never = () => new Promise<never>(() => {});
 
-/** A worker that can do these things. */
+/** Returns a worker with these calls. */
 function worker(id: number, state: string, remote?: Partial<WorkerRemote>): RosterEntry {
   return { id, pid: 100 + id, state, remote: remote as WorkerRemote | undefined };
 }
@@ -44,20 +44,16 @@ function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetPar
 
 const purge = { search: { kind: 'all' }, mode: 'hard' } as const;
 
-describe('what any worker can do', () => {
+describe('an operation that any worker can do', () => {
   const purged = (entries: number) => ({ purge: async () => ({ entries }) });
   const fault = new OperationFault('invalid', 'It is no URL.');
   it.each<[why: string, roster: readonly RosterEntry[], entries: number]>([
-    ['the first that serves', [worker(1, 'serving', purged(1)), worker(2, 'serving', purged(2))], 1],
+    ['the first worker that serves', [worker(1, 'serving', purged(1)), worker(2, 'serving', purged(2))], 1],
+    ['a serving worker before a starting one', [worker(1, 'starting', purged(1)), worker(2, 'serving', purged(2))], 2],
+    ['a live worker', [worker(1, 'waiting'), worker(2, 'serving', purged(2))], 2],
+    ['the next worker where one dies', [worker(1, 'serving', { purge: gone }), worker(2, 'serving', purged(2))], 2],
     [
-      'one that serves before one that does not',
-      [worker(1, 'starting', purged(1)), worker(2, 'serving', purged(2))],
-      2,
-    ],
-    ['one that lives', [worker(1, 'waiting'), worker(2, 'serving', purged(2))], 2],
-    ['the next one where one dies', [worker(1, 'serving', { purge: gone }), worker(2, 'serving', purged(2))], 2],
-    [
-      'the next one where one is not ready',
+      'the next worker where one is not ready',
       [
         worker(1, 'serving', { purge: () => Promise.reject(new OperationFault('unavailable', 'It starts.')) }),
         worker(2, 'serving', purged(2)),
@@ -68,36 +64,36 @@ describe('what any worker can do', () => {
     expect(await createFleet(roster).operations.purge(purge)).toEqual({ entries });
   });
 
-  it('is asked once where it cannot be done', async () => {
-    let asked = 0;
+  it('is not tried by another worker after a refusal', async () => {
+    let calls = 0;
     const refuse = { purge: () => Promise.reject(fault) };
-    const count = { purge: async () => ({ entries: ++asked }) };
+    const count = { purge: async () => ({ entries: ++calls }) };
     const { operations } = createFleet([worker(1, 'serving', refuse), worker(2, 'serving', count)]);
     await expect(operations.purge(purge)).rejects.toBe(fault);
-    expect(asked).toBe(0);
+    expect(calls).toBe(0);
   });
 
   it.each<[why: string, roster: readonly RosterEntry[]]>([
-    ['there is none', []],
-    ['none lives', [worker(1, 'waiting')]],
-    ['all die', [worker(1, 'serving', { purge: gone }), worker(2, 'serving', { purge: gone })]],
-  ])('is not to be had where %s', async (_why, roster) => {
+    ['there is no worker', []],
+    ['no worker lives', [worker(1, 'waiting')]],
+    ['all workers die', [worker(1, 'serving', { purge: gone }), worker(2, 'serving', { purge: gone })]],
+  ])('is unavailable where %s', async (_why, roster) => {
     await expect(createFleet(roster).operations.purge(purge)).rejects.toMatchObject({ reason: 'unavailable' });
   });
 
-  it('passes everything on', async () => {
-    const asked: unknown[] = [];
+  it('passes all arguments on', async () => {
+    const calls: unknown[] = [];
     const remote = {
       listEntries: async (...values: unknown[]) => {
-        asked.push(values);
+        calls.push(values);
         return { entries: [], next: undefined };
       },
       inspectEntry: async (...values: unknown[]) => {
-        asked.push(values);
+        calls.push(values);
         return {} as never;
       },
       warm: async (...values: unknown[]) => {
-        asked.push(values);
+        calls.push(values);
         return [];
       },
     };
@@ -105,14 +101,14 @@ describe('what any worker can do', () => {
     await operations.listEntries({ kind: 'all' }, 5, 'here');
     await operations.inspectEntry('key', 'generation');
     await operations.warm({ urls: ['u'] });
-    expect(asked).toEqual([[{ kind: 'all' }, 5, 'here'], ['key', 'generation'], [{ urls: ['u'] }]]);
+    expect(calls).toEqual([[{ kind: 'all' }, 5, 'here'], ['key', 'generation'], [{ urls: ['u'] }]]);
   });
 });
 
-describe('what every worker knows a part of', () => {
+describe('an operation that asks every worker', () => {
   const fill = (id: string, startedAt: number) => ({ id, startedAt }) as never;
 
-  it('is put together in an order that does not change', async () => {
+  it('returns results in a stable order', async () => {
     const { operations } = createFleet([
       worker(1, 'serving', { listFills: async () => [fill('b', 2), fill('a', 2)] }),
       worker(2, 'stopping', { listFills: async () => [fill('c', 1)] }),
@@ -137,7 +133,7 @@ describe('what every worker knows a part of', () => {
     ]);
   });
 
-  it('is without what a worker knows that dies, starts, or is not there', async () => {
+  it('leaves out workers that die, start, or are away', async () => {
     const { operations } = createFleet([
       worker(1, 'serving', { listFills: gone }),
       worker(2, 'starting', { listFills: () => Promise.reject(new OperationFault('unavailable', 'It starts.')) }),
@@ -147,7 +143,7 @@ describe('what every worker knows a part of', () => {
     expect(await operations.listFills()).toHaveLength(1);
   });
 
-  it('is without what a worker knows that does not answer', async () => {
+  it('leaves out a worker that does not answer', async () => {
     const { operations, endPatience } = createFleet([
       worker(1, 'serving', { readMetrics: never }),
       worker(2, 'serving', { readMetrics: async () => [{ name: 'a' }] }),
@@ -157,7 +153,7 @@ describe('what every worker knows a part of', () => {
     expect(await metrics).toBe('[[{"name":"a"}]]');
   });
 
-  it('fails where it fails for another reason', async () => {
+  it('fails where a worker fails for another reason', async () => {
     const failure = new Error('a bug');
     const { operations } = createFleet([
       worker(1, 'serving', { listFills: () => Promise.reject(failure) }),
@@ -166,7 +162,7 @@ describe('what every worker knows a part of', () => {
     await expect(operations.listFills()).rejects.toBe(failure);
   });
 
-  it('ends a transfer wherever it runs', async () => {
+  it('cancels a fill in whichever worker it runs', async () => {
     const { operations } = createFleet([
       worker(1, 'serving', { cancelFill: async () => false }),
       worker(2, 'serving', { cancelFill: async (id) => id === 'a' }),
@@ -174,14 +170,14 @@ describe('what every worker knows a part of', () => {
     expect([await operations.cancelFill('a'), await operations.cancelFill('b')]).toEqual([true, false]);
   });
 
-  it('is told the level of the log, and so are those that start later', async () => {
-    const told: string[] = [];
+  it('sets the log level, also for workers that start later', async () => {
+    const received: string[] = [];
     const { operations, levels } = createFleet([
-      worker(1, 'serving', { setLogLevel: async (level) => void told.push(level) }),
+      worker(1, 'serving', { setLogLevel: async (level) => void received.push(level) }),
       worker(2, 'serving', { setLogLevel: gone }),
     ]);
     await operations.setLogLevel('debug');
-    expect([told, levels, await operations.readLogLevel()]).toEqual([['debug'], ['debug'], 'debug']);
+    expect([received, levels, await operations.readLogLevel()]).toEqual([['debug'], ['debug'], 'debug']);
   });
 });
 

@@ -3,10 +3,10 @@ import { watchHeartbeat } from '../../src/fleet/worker-slot.ts';
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
 import { turn } from '../support/clocks/turn.ts';
 
-/** Somebody who answers when the test says so. */
-function openPatient() {
+/** Watches a worker that answers when the test says so. */
+function openWatch() {
   const clock = createFakeClock();
-  const told: string[] = [];
+  const events: string[] = [];
   let asked = 0;
   let pending = Promise.withResolvers<void>();
   const stop = watchHeartbeat(
@@ -17,15 +17,15 @@ function openPatient() {
         pending = Promise.withResolvers<void>();
         return pending.promise;
       },
-      onSilent: () => told.push('silent'),
-      onHeard: () => told.push('heard'),
-      onDead: () => told.push('dead'),
+      onSilent: () => events.push('silent'),
+      onHeard: () => events.push('heard'),
+      onDead: () => events.push('dead'),
     },
     { intervalMs: 1000, silentAfter: 2, deadAfter: 4 },
   );
   return {
     clock,
-    told,
+    events,
     stop,
     asked: () => asked,
     answer: async () => {
@@ -40,50 +40,50 @@ function openPatient() {
 }
 
 describe('a heartbeat', () => {
-  it('tells nothing of whom it hears every time', async () => {
-    const { clock, told, asked, answer, stop } = openPatient();
+  it('reports nothing while each beat is answered', async () => {
+    const { clock, events, asked, answer, stop } = openWatch();
     for (let count = 0; count < 10; count += 1) {
       await answer();
       clock.advance(1000);
     }
     stop();
-    expect({ told, asked: asked() }).toEqual({ told: [], asked: 11 });
+    expect({ events, asked: asked() }).toEqual({ events: [], asked: 11 });
   });
 
-  it('asks once, and not again before it has heard', () => {
-    const { clock, asked } = openPatient();
+  it('does not ask again before it has an answer', () => {
+    const { clock, asked } = openWatch();
     clock.advance(3000);
     expect(asked()).toBe(1);
   });
 
-  it('tells of silence, and of its end', async () => {
-    const { clock, told, answer } = openPatient();
+  it('reports silence, and its end', async () => {
+    const { clock, events, answer } = openWatch();
     clock.advance(1000);
-    expect(told).toEqual([]);
+    expect(events).toEqual([]);
     clock.advance(1000);
-    expect(told).toEqual(['silent']);
+    expect(events).toEqual(['silent']);
     await answer();
-    expect(told).toEqual(['silent', 'heard']);
+    expect(events).toEqual(['silent', 'heard']);
     clock.advance(1000);
     await answer();
-    expect(told).toEqual(['silent', 'heard']);
+    expect(events).toEqual(['silent', 'heard']);
   });
 
-  it('tells of a death once, and asks no more', async () => {
-    const { clock, told, asked, answer } = openPatient();
+  it('reports a death once, and asks no more', async () => {
+    const { clock, events, asked, answer } = openWatch();
     clock.advance(4000);
-    expect(told).toEqual(['silent', 'dead']);
+    expect(events).toEqual(['silent', 'dead']);
     clock.advance(100_000);
     await answer();
-    expect({ told, asked: asked(), pending: clock.pending }).toEqual({
-      told: ['silent', 'dead'],
+    expect({ events, asked: asked(), pending: clock.pending }).toEqual({
+      events: ['silent', 'dead'],
       asked: 1,
       pending: 0,
     });
   });
 
-  it('counts intervals and not time: who wakes up late has missed one', async () => {
-    const { told, stop } = openPatient();
+  it('counts intervals and not time: a process that wakes up late has missed only one', async () => {
+    const { events, stop } = openWatch();
     stop();
     const timers: (() => void)[] = [];
     const after = (_: number, callback: () => void) => {
@@ -92,25 +92,25 @@ describe('a heartbeat', () => {
     };
     const parts = { clock: { after }, beat: () => new Promise(() => undefined), onHeard: () => {}, onDead: () => {} };
     watchHeartbeat(
-      { ...parts, onSilent: () => told.push('silent') },
+      { ...parts, onSilent: () => events.push('silent') },
       { intervalMs: 1000, silentAfter: 2, deadAfter: 4 },
     );
-    // An hour has passed since, and one timer has come due.
+    // Even if an hour has passed, only one timer fires.
     timers.shift()?.();
-    expect(told).toEqual([]);
+    expect(events).toEqual([]);
   });
 
-  it('takes an answer that fails for none', async () => {
-    const { clock, told, fail } = openPatient();
+  it('counts a failed answer as none', async () => {
+    const { clock, events, fail } = openWatch();
     await fail();
     clock.advance(4000);
-    expect(told).toEqual(['silent', 'dead']);
+    expect(events).toEqual(['silent', 'dead']);
   });
 
-  it('ends when it is no longer wanted', () => {
-    const { clock, told, stop } = openPatient();
+  it('ends when it is stopped', () => {
+    const { clock, events, stop } = openWatch();
     stop();
     clock.advance(10_000);
-    expect({ told, pending: clock.pending }).toEqual({ told: [], pending: 0 });
+    expect({ events, pending: clock.pending }).toEqual({ events: [], pending: 0 });
   });
 });

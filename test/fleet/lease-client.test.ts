@@ -1,4 +1,4 @@
-/** The leases of one process: counted, asked for once, given back with the last use. */
+/** The leases of one process: each is requested once, and released with its last use. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -9,35 +9,35 @@ import { LeaseClient } from '../../src/fleet/leases.ts';
 const never = new AbortController().signal;
 const held: LeaseReply = { kind: 'theirs', instance: 'b', socket: '/peers/b' };
 
-/** A supervisor that answers when it is told to. */
+/** Creates a client whose supervisor answers when the test says so. */
 function createGround() {
-  const asked: { key: string; lost: string | undefined; answer: PromiseWithResolvers<LeaseReply> }[] = [];
+  const requests: { key: string; lost: string | undefined; answer: PromiseWithResolvers<LeaseReply> }[] = [];
   const released: string[] = [];
   const leases = new LeaseClient({
     supervisor: {
       acquireLease: (key, lost) => {
         const answer = Promise.withResolvers<LeaseReply>();
-        asked.push({ key, lost, answer });
+        requests.push({ key, lost, answer });
         return answer.promise;
       },
       releaseLease: async (key) => void released.push(key),
     },
     reach: (instance, socket) => ({ instance, answer: async () => Promise.reject(new Error(socket)) }),
   });
-  return { leases, asked, released };
+  return { leases, requests, released };
 }
 
 async function leaseOf(right: Right | Promise<Right>): Promise<Lease> {
-  const told = await right;
-  if (told.kind === 'theirs') throw new Error('it is theirs');
-  return told.lease;
+  const reply = await right;
+  if (reply.kind === 'theirs') throw new Error('it is theirs');
+  return reply.lease;
 }
 
-describe('a lease that this process has', () => {
-  it('is had again in the same tick, and given back with its last use, once', async () => {
-    const { leases, asked, released } = createGround();
+describe('a lease that this process holds', () => {
+  it('is granted again in the same tick, and released once, with its last use', async () => {
+    const { leases, requests, released } = createGround();
     const first = leaseOf(leases.acquire('k', never));
-    asked[0]?.answer.resolve({ kind: 'ours' });
+    requests[0]?.answer.resolve({ kind: 'ours' });
     const lease = await first;
     const again = leases.acquire('k', never);
     expect(again).not.toBeInstanceOf(Promise);
@@ -50,28 +50,28 @@ describe('a lease that this process has', () => {
     (hold as Lease).release();
     expect(released).toEqual(['k']);
     expect(leases.size).toBe(0);
-    expect(asked).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 
-  it('is asked for once by all who want it meanwhile, and is theirs until the last one gives it back', async () => {
-    const { leases, asked, released } = createGround();
+  it('is requested once for all concurrent users, and held until the last one releases it', async () => {
+    const { leases, requests, released } = createGround();
     const rights = [1, 2, 3].map(() => leaseOf(leases.acquire('k', never)));
     const hold = leases.hold('k');
-    asked[0]?.answer.resolve({ kind: 'ours' });
+    requests[0]?.answer.resolve({ kind: 'ours' });
     for (const right of rights) (await right).release();
     expect(released).toEqual([]);
     (await hold)?.release();
     expect(released).toEqual(['k']);
-    expect(asked).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 
-  it('is given back where all who have asked for it have left', async () => {
-    const { leases, asked, released } = createGround();
+  it('is released where all its users have left before the reply', async () => {
+    const { leases, requests, released } = createGround();
     const leaving = new AbortController();
     const right = leases.acquire('k', leaving.signal);
     leaving.abort(new Error('gone'));
     await expect(right).rejects.toThrow('gone');
-    asked[0]?.answer.resolve({ kind: 'ours' });
+    requests[0]?.answer.resolve({ kind: 'ours' });
     await Promise.resolve();
     await Promise.resolve();
     expect(released).toEqual(['k']);
@@ -79,40 +79,40 @@ describe('a lease that this process has', () => {
   });
 });
 
-describe('a lease that another process has', () => {
-  it('is told with who that is, and not held', async () => {
-    const { leases, asked, released } = createGround();
+describe('a lease that another process holds', () => {
+  it('is answered with its holder, and not held here', async () => {
+    const { leases, requests, released } = createGround();
     const right = leases.acquire('k', never);
     const hold = leases.hold('k');
-    asked[0]?.answer.resolve(held);
+    requests[0]?.answer.resolve(held);
     expect(await right).toMatchObject({ kind: 'theirs', holder: { instance: 'b' } });
     expect(await hold).toBeUndefined();
     expect(leases.hold('k')).toBeUndefined();
     expect([leases.size, released]).toEqual([0, []]);
   });
 
-  it('is asked for again with the name of who is lost', async () => {
-    const { leases, asked } = createGround();
+  it('is requested again with the name of the lost holder', async () => {
+    const { leases, requests } = createGround();
     const right = leases.acquire('k', never);
-    asked[0]?.answer.resolve(held);
-    const told = await right;
-    if (told.kind === 'ours') throw new Error('it is ours');
-    void leases.acquire('k', never, told.holder);
-    expect(asked.map(({ lost }) => lost)).toEqual([undefined, 'b']);
+    requests[0]?.answer.resolve(held);
+    const reply = await right;
+    if (reply.kind === 'ours') throw new Error('it is ours');
+    void leases.acquire('k', never, reply.holder);
+    expect(requests.map(({ lost }) => lost)).toEqual([undefined, 'b']);
   });
 });
 
-it('rejects where the supervisor is gone, and keeps nothing', async () => {
-  const { leases, asked } = createGround();
+it('the client rejects where the supervisor is gone, and keeps nothing', async () => {
+  const { leases, requests } = createGround();
   const right = leases.acquire('k', never);
   const hold = leases.hold('k');
-  asked[0]?.answer.reject(new ChannelGone());
+  requests[0]?.answer.reject(new ChannelGone());
   await expect(right).rejects.toThrow(ChannelGone);
   expect(await hold).toBeUndefined();
   expect(leases.size).toBe(0);
 });
 
-it('keeps nothing of many keys that are over', async () => {
+it('the client keeps nothing of many released leases', async () => {
   let released = 0;
   const count = () => {
     released += 1;
@@ -135,10 +135,10 @@ const step = fc.record({
 });
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
-/** Those who use one lease, and the supervisor that gives it. */
+/** Users of one lease, and the supervisor that grants it. */
 class Users {
   readonly #ground = createGround();
-  readonly #got: Lease[] = [];
+  readonly #leases: Lease[] = [];
   readonly #leaving: AbortController[] = [];
   #answered = 0;
   granted = 0;
@@ -150,32 +150,32 @@ class Users {
   take({ kind, isOurs, at }: Step): void {
     const { leases } = this.#ground;
     if (kind === 'acquire') this.#acquire();
-    if (kind === 'hold') void Promise.resolve(leases.hold('k')).then((lease) => lease && this.#got.push(lease));
+    if (kind === 'hold') void Promise.resolve(leases.hold('k')).then((lease) => lease && this.#leases.push(lease));
     if (kind === 'reply') this.#reply(isOurs);
     if (kind === 'abort') this.#leaving[at % Math.max(1, this.#leaving.length)]?.abort();
-    if (kind === 'release') this.#got.splice(at % Math.max(1, this.#got.length), 1)[0]?.release();
+    if (kind === 'release') this.#leases.splice(at % Math.max(1, this.#leases.length), 1)[0]?.release();
   }
 
   async end(): Promise<void> {
-    while (this.#answered < this.#ground.asked.length) {
+    while (this.#answered < this.#ground.requests.length) {
       this.#reply(true);
       await settled();
     }
     await settled();
-    for (const lease of this.#got) lease.release();
+    for (const lease of this.#leases) lease.release();
   }
 
   #acquire(): void {
     const controller = new AbortController();
     this.#leaving.push(controller);
     void leaseOf(this.#ground.leases.acquire('k', controller.signal)).then(
-      (lease) => this.#got.push(lease),
+      (lease) => this.#leases.push(lease),
       () => {},
     );
   }
 
   #reply(isOurs: boolean): void {
-    const next = this.#ground.asked[this.#answered];
+    const next = this.#ground.requests[this.#answered];
     if (next === undefined) return;
     this.#answered += 1;
     if (isOurs) this.granted += 1;
@@ -185,7 +185,7 @@ class Users {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-it('gives back each lease that it was given, whoever came and left when', async () => {
+it('the client releases each lease that it was granted, in any order of users', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const users = new Users();

@@ -1,4 +1,4 @@
-/** The table of leases: tables, and random processes against the dumbest model. */
+/** The table of leases: single cases, and random processes against the simplest model. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -18,13 +18,13 @@ function createTable() {
   return { clock, table: createLeaseTable(clock) };
 }
 
-/** What a promise has come to, if it has. */
+/** Returns the result of a promise, or `waits` while it is pending. */
 async function now<T>(promise: T | Promise<T>): Promise<T | 'waits'> {
   return await Promise.race([promise, new Promise<'waits'>((resolve) => setImmediate(() => resolve('waits')))]);
 }
 
 describe('a lease', () => {
-  it('is given to the first one who asks, in the same tick, and the others are told who has it', () => {
+  it('is granted to the first process in the same tick, and the others learn the holder', () => {
     const { table } = createTable();
     expect(table.acquire('k', a)).toEqual(ours);
     expect(table.acquire('k', b)).toEqual(theirs(a));
@@ -32,7 +32,7 @@ describe('a lease', () => {
     expect(table.size).toBe(2);
   });
 
-  it('is given again to who has it, and is free when that one has given it back once', () => {
+  it('is granted to its holder again, and is free after one release', () => {
     const { table } = createTable();
     expect(table.acquire('k', a)).toEqual(ours);
     expect(table.acquire('k', a)).toEqual(ours);
@@ -40,7 +40,7 @@ describe('a lease', () => {
     expect(table.acquire('k', b)).toEqual(ours);
   });
 
-  it('is not taken back by who does not have it', () => {
+  it('is not released by another process', () => {
     const { table } = createTable();
     table.acquire('k', a);
     table.release('k', 'b');
@@ -48,7 +48,7 @@ describe('a lease', () => {
     expect(table.acquire('k', b)).toEqual(theirs(a));
   });
 
-  it('of a dead process is free, and it gets no more', () => {
+  it('of a dead process is free, and that process gets none any more', () => {
     const { table } = createTable();
     table.acquire('k', a);
     table.acquire('l', a);
@@ -62,24 +62,27 @@ describe('a lease', () => {
   });
 });
 
-describe('who could not reach the one that has a lease', () => {
+describe('a process that could not reach the holder of a lease', () => {
   const end: readonly (readonly [string, (table: ReturnType<typeof createLeaseTable>) => void])[] = [
     ['has died', (table) => table.fall('a')],
-    ['has given it back', (table) => table.release('k', 'a')],
+    ['has released it', (table) => table.release('k', 'a')],
   ];
-  it.each(end)('waits until that one %s; the first that waits gets it, the others are told so', async (_, happen) => {
-    const { table, clock } = createTable();
-    table.acquire('k', a);
-    const first = table.acquire('k', b, 'a');
-    const second = table.acquire('k', c, 'a');
-    expect(await now(first)).toBe('waits');
-    happen(table);
-    expect(await now(first)).toEqual(ours);
-    expect(await now(second)).toEqual(theirs(b));
-    expect(clock.pending).toBe(0);
-  });
+  it.each(end)(
+    'waits until the holder %s; the first waiter gets the lease, the others learn that',
+    async (_, happen) => {
+      const { table, clock } = createTable();
+      table.acquire('k', a);
+      const first = table.acquire('k', b, 'a');
+      const second = table.acquire('k', c, 'a');
+      expect(await now(first)).toBe('waits');
+      happen(table);
+      expect(await now(first)).toEqual(ours);
+      expect(await now(second)).toEqual(theirs(b));
+      expect(clock.pending).toBe(0);
+    },
+  );
 
-  it('is told after a time that the other one has it still', async () => {
+  it('learns after a time that the holder still has it', async () => {
     const { table, clock } = createTable();
     table.acquire('k', a);
     const waiting = table.acquire('k', b, 'a');
@@ -89,14 +92,14 @@ describe('who could not reach the one that has a lease', () => {
     expect(await now(waiting)).toEqual(theirs(a));
   });
 
-  it('is told at once where yet another one has it by now', () => {
+  it('learns at once where a third process has it by now', () => {
     const { table } = createTable();
     table.acquire('k', c);
     expect(table.acquire('k', b, 'a')).toEqual(theirs(c));
     expect(table.acquire('free', b, 'a')).toEqual(ours);
   });
 
-  it('and has died itself gets nothing', async () => {
+  it('and dies while it waits gets nothing', async () => {
     const { table, clock } = createTable();
     table.acquire('k', a);
     const waiting = table.acquire('k', b, 'a');
@@ -111,55 +114,59 @@ describe('who could not reach the one that has a lease', () => {
 const names = ['a', 'b', 'c', 'd'];
 const event = fc.record({
   kind: fc.constantFrom('acquire' as const, 'acquire' as const, 'release' as const, 'fall' as const, 'wait' as const),
-  who: fc.constantFrom(...names),
+  asker: fc.constantFrom(...names),
   lost: fc.option(fc.constantFrom(...names), { nil: undefined }),
   key: fc.constantFrom('k', 'l'),
 });
 type Event = typeof event extends fc.Arbitrary<infer E> ? E : never;
 
-/** The table as it is told: who has which key, and who has died. */
+/** A model of the table: the holder of each key, and the dead processes. */
 class Model {
   readonly holders = new Map<string, string>();
   readonly #dead = new Set<string>();
 
-  fall(who: string): void {
-    this.#dead.add(who);
-    for (const [key, holder] of this.holders) if (holder === who) this.holders.delete(key);
+  fall(asker: string): void {
+    this.#dead.add(asker);
+    for (const [key, holder] of this.holders) if (holder === asker) this.holders.delete(key);
   }
 
-  release(key: string, who: string): void {
-    if (this.holders.get(key) === who) this.holders.delete(key);
+  release(key: string, asker: string): void {
+    if (this.holders.get(key) === asker) this.holders.delete(key);
   }
 
-  acquire(key: string, who: string): object {
-    const holder = this.#dead.has(who) ? who : (this.holders.get(key) ?? who);
-    if (holder !== who || this.#dead.has(who)) return { kind: 'theirs', instance: holder, socket: holder };
-    this.holders.set(key, who);
+  acquire(key: string, asker: string): object {
+    const holder = this.#dead.has(asker) ? asker : (this.holders.get(key) ?? asker);
+    if (holder !== asker || this.#dead.has(asker)) return { kind: 'theirs', instance: holder, socket: holder };
+    this.holders.set(key, asker);
     return ours;
   }
 
-  keysOf(who: string): string[] {
-    return [...this.holders].filter(([, holder]) => holder === who).map(([key]) => key);
+  keysOf(asker: string): string[] {
+    return [...this.holders].filter(([, holder]) => holder === asker).map(([key]) => key);
   }
 }
 
-function happen({ kind, who, lost, key }: Event, { table, clock }: ReturnType<typeof createTable>, model: Model): void {
+function happen(
+  { kind, asker, lost, key }: Event,
+  { table, clock }: ReturnType<typeof createTable>,
+  model: Model,
+): void {
   if (kind === 'wait') clock.advance(5_000);
   if (kind === 'fall') {
-    table.fall(who);
-    model.fall(who);
+    table.fall(asker);
+    model.fall(asker);
   }
   if (kind === 'release') {
-    table.release(key, who);
-    model.release(key, who);
+    table.release(key, asker);
+    model.release(key, asker);
   }
-  // Those who wait are told in promises; here it counts what is told at once.
-  const isWaiting = lost !== undefined && lost !== who && model.holders.get(key) === lost;
+  // A process that waits gets a promise. Here only answers in the same tick are compared.
+  const isWaiting = lost !== undefined && lost !== asker && model.holders.get(key) === lost;
   if (kind !== 'acquire' || isWaiting) return;
-  expect(table.acquire(key, { instance: who, socket: who }, lost)).toEqual(model.acquire(key, who));
+  expect(table.acquire(key, { instance: asker, socket: asker }, lost)).toEqual(model.acquire(key, asker));
 }
 
-it('has at most one holder for each key, whatever happens, and keeps nothing of what is over', () => {
+it('the table has at most one holder for each key, and keeps nothing of released leases', () => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 60 }), (events) => {
       const ground = createTable();

@@ -1,4 +1,4 @@
-/** Frames between processes: whatever pieces the bytes come in. */
+/** Frames between processes, whatever pieces their bytes arrive in. */
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
@@ -11,7 +11,7 @@ import {
   readValue,
 } from '../../src/fleet/peer-connection.ts';
 
-it('are read as they were written, however they are cut', () => {
+it('frames are read as they were written, however they are cut', () => {
   const value = fc.oneof(fc.jsonValue(), fc.constant(undefined), fc.constant({ end: Number.POSITIVE_INFINITY }));
   const data = fc.record({
     offset: fc.maxSafeNat(),
@@ -20,7 +20,7 @@ it('are read as they were written, however they are cut', () => {
   });
   const frames = fc.array(
     fc.oneof(
-      value.map((told) => ({ told })),
+      value.map((answer) => ({ answer })),
       data.map((sent) => ({ sent })),
     ),
     { maxLength: 8 },
@@ -29,7 +29,7 @@ it('are read as they were written, however they are cut', () => {
     fc.property(frames, fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }), (written, cuts) => {
       const wire = Buffer.concat(
         written.flatMap((frame) => {
-          if ('told' in frame) return [formatFrame(frameKinds.answer, frame.told)];
+          if ('answer' in frame) return [formatFrame(frameKinds.answer, frame.answer)];
           const { offset, originBytes, bytes } = frame.sent;
           return [formatDataHead(bytes.length, offset, originBytes), bytes];
         }),
@@ -44,9 +44,9 @@ it('are read as they were written, however they are cut', () => {
       expect(read).toHaveLength(written.length);
       for (const [index, frame] of written.entries()) {
         const got = read[index] ?? { kind: 0, bytes: Buffer.alloc(0) };
-        if ('told' in frame) {
+        if ('answer' in frame) {
           expect(got.kind).toBe(frameKinds.answer);
-          if (frame.told !== undefined) expect(readValue(got)).toEqual(frame.told);
+          if (frame.answer !== undefined) expect(readValue(got)).toEqual(frame.answer);
         } else {
           const { offset, originBytes, bytes } = readData(got);
           expect({ offset, originBytes, bytes: Uint8Array.from(bytes) }).toEqual(frame.sent);
@@ -56,7 +56,7 @@ it('are read as they were written, however they are cut', () => {
   );
 });
 
-it('are none where they claim to be longer than any', () => {
+it('a frame that claims to be too long is refused', () => {
   const frame = Buffer.alloc(5);
   frame.writeUInt32BE(0x1000_0001, 1);
   expect(() => new FrameReader().read(frame)).toThrow(RangeError);

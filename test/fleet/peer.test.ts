@@ -1,4 +1,4 @@
-/** What one process asks another one over its socket: answers and their bytes, failures, and the ends of both. */
+/** Inquiries to another process over its socket: answers and their bytes, failures, and processes that end. */
 
 import { once } from 'node:events';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
@@ -71,7 +71,7 @@ async function serve(answerPeer: Answering, served: Route = route): Promise<void
 
 const holder = () => createPeerHolder('a', peerSocketPath(dir, 'a'), clock);
 
-/** A question as it comes from a request. */
+/** Creates the inquiry of a request. */
 function ask(changes: Partial<ProxyRequest> = {}, onInterim: Inquiry['onInterim'] = () => {}): Inquiry {
   const request: ProxyRequest = {
     method: 'GET',
@@ -97,7 +97,7 @@ function ask(changes: Partial<ProxyRequest> = {}, onInterim: Inquiry['onInterim'
   });
 }
 
-/** A representation of a pattern, and what becomes of it. */
+/** Creates a representation of a pattern; `seen` records how it is used. */
 function createSource(sizeBytes: number, more: Partial<Representation> = {}) {
   const seen = { opened: [] as Span[][], closed: 0, readerClosed: 0, readTo: 0 };
   const note = (what: 'closed' | 'readerClosed') => {
@@ -155,8 +155,8 @@ async function readAll(representation: Representation, spans: readonly Span[]): 
 
 const until = (isSo: () => boolean) => expect.poll(isSo).toBe(true);
 
-describe('a question', () => {
-  it('is taken up with all that counts, and with nothing that is not told', async () => {
+describe('an inquiry', () => {
+  it('arrives complete, with the version that the client is reading', async () => {
     let taken: Inquiry | undefined;
     let given: Version | undefined;
     await serve(async (inquiry, version) => {
@@ -167,7 +167,7 @@ describe('a question', () => {
     const asked = ask();
     const version = { generation: 'g0', validator: '"v0"', sizeBytes: undefined };
     expect(await holder().answer(asked, version)).toBeUndefined();
-    const told = ({ request, key, uriOrigin, client, originTarget, originFields, policy }: Inquiry) => {
+    const factsOf = ({ request, key, uriOrigin, client, originTarget, originFields, policy }: Inquiry) => {
       const { method, scheme, authority, target, fields, peer, receivedAt } = request;
       const { query, ...rest } = { ...policy, query: undefined };
       return {
@@ -186,7 +186,7 @@ describe('a question', () => {
         rest,
       };
     };
-    expect(told(taken as Inquiry)).toEqual(told(asked));
+    expect(factsOf(taken as Inquiry)).toEqual(factsOf(asked));
     expect(given).toEqual(version);
   });
 
@@ -195,18 +195,18 @@ describe('a question', () => {
     ['another rule', (known) => ({ ...known, cache: { ...known.cache, pinSeconds: 1 } })],
     ['another prefix', (known) => ({ ...known, match: { hosts: [], pathPrefix: '/only' } })],
   ];
-  it.each(others)('is not answered by %s', async (_, change) => {
+  it.each(others)('is not answered where its route has %s', async (_, change) => {
     await serve(() => Promise.reject(new Error('it was asked')), change(route));
     expect(await holder().answer(ask())).toBeUndefined();
   });
 
-  it('that goes its own way learns why', async () => {
+  it('whose answer is not shared learns why', async () => {
     const refusal = { reason: 'private', status: 200, at: 7 };
     await serve(async () => ({ answer: undefined, unshared: 'personal', refusal }));
     expect(await holder().answer(ask())).toEqual({ answer: undefined, unshared: 'personal', refusal });
   });
 
-  it('fails as it has failed there', async () => {
+  it('fails as it has failed in the other process', async () => {
     const fields = [['retry-after', '3']] as const;
     await serve(() => Promise.reject(new ProxyError('origin_busy', { detail: 'why', fields })));
     const failure = await holder()
@@ -216,17 +216,17 @@ describe('a question', () => {
     expect(failure).toMatchObject({ code: 'origin_busy', status: 503, detail: 'why', fields });
   });
 
-  it('is told the interim responses that come before its answer', async () => {
+  it('gets the interim responses before its answer', async () => {
     await serve(async ({ onInterim }) => {
       onInterim({ status: 103, fields: [['link', '</style.css>']] });
       return undefined;
     });
     const interim: unknown[] = [];
-    await holder().answer(ask({}, (told) => interim.push(told)));
+    await holder().answer(ask({}, (head) => interim.push(head)));
     expect(interim).toEqual([{ status: 103, fields: [['link', '</style.css>']] }]);
   });
 
-  it('ends there when its client leaves', async () => {
+  it('is aborted in the other process when its client leaves', async () => {
     let signal: AbortSignal | undefined;
     await serve(({ request }) => {
       ({ signal } = request);
@@ -241,11 +241,11 @@ describe('a question', () => {
 });
 
 describe('a representation', () => {
-  it('has its head and its facts, and the bytes of its spans in their order', async () => {
+  it('arrives with its head, its facts, and the bytes of its spans in order', async () => {
     const { representation, seen } = createSource(400_000);
     await serve(async () => give(representation));
-    const { representation: got, isReuse, originBytes, ...told } = await received(holder().answer(ask()));
-    expect({ ...told, isReuse }).toEqual({ ...facts, kind: 'representation', isReuse: true });
+    const { representation: got, isReuse, originBytes, ...others } = await received(holder().answer(ask()));
+    expect({ ...others, isReuse }).toEqual({ ...facts, kind: 'representation', isReuse: true });
     expect(got.response).toEqual(response);
     expect([got.generation, got.sizeBytes]).toEqual(['g1', 400_000]);
     const spans = [
@@ -258,7 +258,7 @@ describe('a representation', () => {
     await until(() => seen.readerClosed > 0 && seen.closed > 0);
   });
 
-  it('of unknown length ends where it ends, and has its length then', async () => {
+  it('of unknown length has its length once it has ended', async () => {
     const { representation } = createSource(60_000);
     const growing = Object.defineProperty({ ...representation }, 'sizeBytes', { value: undefined, writable: true });
     await serve(async () => give(growing));
@@ -271,7 +271,7 @@ describe('a representation', () => {
     expect(got.sizeBytes).toBe(60_000);
   });
 
-  it('tells when bytes are present, and is opened while that is still waited for', async () => {
+  it('reports when bytes are present, and can be opened after such a wait was aborted', async () => {
     const asked: number[] = [];
     let isWaitOver = false;
     const { representation } = createSource(1000, {
@@ -298,7 +298,7 @@ describe('a representation', () => {
     expect(isWaitOver).toBe(true);
   });
 
-  it('is let go of there when nobody opens it', async () => {
+  it('is closed in the other process when it is closed unopened', async () => {
     const { representation, seen } = createSource(10);
     await serve(async () => give(representation));
     (await received(holder().answer(ask()))).representation.close();
@@ -306,7 +306,7 @@ describe('a representation', () => {
     expect(seen.opened).toEqual([]);
   });
 
-  it('is read no faster than its client reads, and no further when that leaves', async () => {
+  it('is read no faster than the reader reads, and no further once that is closed', async () => {
     const { representation, seen } = createSource(100_000_000);
     await serve(async () => give(representation));
     const { representation: got } = await received(holder().answer(ask()));
@@ -328,7 +328,7 @@ describe('a representation', () => {
     await until(() => seen.readerClosed > 0);
   });
 
-  it('breaks off as it has broken off there', async () => {
+  it('fails as it has failed in the other process', async () => {
     const { representation } = createSource(100, {
       open: async () => ({
         peek: () => undefined,
@@ -345,7 +345,7 @@ describe('a representation', () => {
   });
 });
 
-it('passes a response on with its body, its trailers, and what it has cost', async () => {
+it('a relayed response arrives with its body, its trailers, and its count of origin bytes', async () => {
   let isClosed = false;
   const trailers = [['x-sum', '1']] as const;
   const body = {
@@ -363,8 +363,8 @@ it('passes a response on with its body, its trailers, and what it has cost', asy
   await serve(async () => ({ ...learned, answer: { ...facts, kind: 'relay', relay, originBytes: () => 70_001 } }));
   const answer = (await holder().answer(ask()))?.answer;
   if (answer?.kind !== 'relay') throw new Error('no relay');
-  const { body: got, ...told } = answer.relay.response;
-  expect(told).toEqual(head);
+  const { body: got, ...others } = answer.relay.response;
+  expect(others).toEqual(head);
   const chunks: Uint8Array[] = [];
   for await (const chunk of got) chunks.push(chunk);
   expect(Buffer.concat(chunks)).toEqual(Buffer.from(patternBytes(0, 70_001)));
@@ -374,11 +374,11 @@ it('passes a response on with its body, its trailers, and what it has cost', asy
 });
 
 describe('a process', () => {
-  it('that is not there is lost', async () => {
+  it('that does not exist is lost', async () => {
     await expect(holder().answer(ask())).rejects.toBeInstanceOf(HolderLost);
   });
 
-  it('that ends while it answers, or is read from, is lost', async () => {
+  it('that ends while it answers or sends bytes is lost', async () => {
     let isAsked = false;
     await serve(() => {
       isAsked = true;
@@ -397,7 +397,7 @@ describe('a process', () => {
     await cut;
   });
 
-  it('that does not react is lost after a time; one that says that it is there is not', async () => {
+  it('that does not react is lost after a time; one that sends signs of life is not', async () => {
     const silent = createServer(() => {}).listen(peerSocketPath(dir, 'a'));
     await once(silent, 'listening');
     const lost = holder().answer(ask());
@@ -419,7 +419,7 @@ describe('a process', () => {
     expect(await patient).toBeUndefined();
   });
 
-  it('is not disturbed by what is no question', async () => {
+  it('is not disturbed by bytes that are no inquiry', async () => {
     await serve(async () => undefined);
     for (const noise of ['GET / HTTP/1.1\r\n\r\n', '\x01\0\0\0\x04{}[]', '\x02\0\0\0\0', '\xff\xff\xff\xff\xff\xff']) {
       const socket = connect(peerSocketPath(dir, 'a'));
@@ -432,14 +432,14 @@ describe('a process', () => {
     expect(await holder().answer(ask())).toBeUndefined();
   });
 
-  // Elsewhere the system may let fewer wait.
-  it.runIf(process.platform === 'linux')('answers many who ask in one tick of its own', async () => {
+  // Other systems may have a shorter queue of connections.
+  it.runIf(process.platform === 'linux')('answers many inquiries of one tick', async () => {
     await serve(async () => undefined);
     const asked = Array.from({ length: 1500 }, () => holder().answer(ask()));
     expect(await Promise.all(asked)).toEqual(asked.map(() => undefined));
   });
 
-  it('opens no socket where others could reach it', async () => {
+  it('opens no socket where other users could reach it', async () => {
     await chmod(dir, 0o755);
     await expect(serve(async () => undefined)).rejects.toThrow('mode 0700');
   });

@@ -30,7 +30,7 @@ async function bound(place: BindPlace, workers = 2): Promise<BoundPlace> {
   return opened;
 }
 
-/** Somebody who listens on received sockets, and answers with its name. */
+/** Creates a worker that listens on received sockets and answers with its name. */
 async function openServing(
   name: string,
   place: BindPlace,
@@ -80,20 +80,20 @@ describe('a place for several workers', () => {
     expect(address.port).toBeGreaterThan(0);
   });
 
-  it('of a name is at its address', async () => {
+  it('of a host name has an address of that host', async () => {
     const { address } = await bound({ kind: 'tcp', host: 'localhost', port: 0 });
     expect(['127.0.0.1', '::1']).toContain(address.host);
   });
 
-  it('refuses connections before somebody listens', async () => {
+  it('refuses connections before a worker listens', async () => {
     const { address } = await bound(anyPort);
     await expect(ask({ port: address.port })).rejects.toThrow('ECONNREFUSED');
   });
 
   it.each([
-    { name: 'shares its port with nobody', reusePort: false },
+    { name: 'does not share its port', reusePort: false },
     { name: 'would share its port', reusePort: true },
-  ])('that another server has is in use, though that $name', async ({ reusePort }) => {
+  ])('that another server has is in use where that server $name', async ({ reusePort }) => {
     const server = await listening({ host: '127.0.0.1', port: 0, reusePort });
     const { port } = server.address() as AddressInfo;
     const error = await failure({ kind: 'tcp', host: '127.0.0.1', port });
@@ -103,7 +103,12 @@ describe('a place for several workers', () => {
 
   it.each([
     { name: 'an address of another machine', host: '192.0.2.1', code: 'EADDRNOTAVAIL', syscall: 'listen' },
-    { name: 'a name that there is not', host: 'no-such-host.invalid', code: 'ENOTFOUND', syscall: 'getaddrinfo' },
+    {
+      name: 'a host name that does not exist',
+      host: 'no-such-host.invalid',
+      code: 'ENOTFOUND',
+      syscall: 'getaddrinfo',
+    },
   ])('at $name fails as a listener of one process does', async ({ host, code, syscall }) => {
     const server = createServer();
     const alone = once(server.listen({ host, port: 0 }), 'listening').catch((error: unknown) => error);
@@ -114,7 +119,7 @@ describe('a place for several workers', () => {
     expect(together.message).toBe(message);
   });
 
-  it('at a path has its permissions, and is removed at the end', async () => {
+  it('at a path has the configured permissions, and is removed at the end', async () => {
     const path = join(dir, 'web.sock');
     const { handles, close, address } = await bound({ kind: 'unix', path, mode: 0o640 });
     expect(handles.length).toBe(1);
@@ -124,18 +129,18 @@ describe('a place for several workers', () => {
     await until('the path is free', async () => !existsSync(path));
   });
 
-  it('at a path that a server has left behind replaces it', async () => {
+  it('at a path with a leftover socket replaces that', async () => {
     const path = join(dir, 'web.sock');
     const before = await bindPlace({ kind: 'unix', path, mode: undefined }, 2);
     const { ino } = await stat(path);
     await bound({ kind: 'unix', path, mode: undefined });
     expect((await stat(path)).ino).not.toBe(ino);
-    // Whoever was replaced does not take away what is another's, were it not for the path alone.
+    // `before` is not closed here: that would remove the path, which the new socket has now.
     expect(before.handles.length).toBe(1);
   });
 
   it.each([
-    { name: 'that somebody listens at', put: (path: string) => listening({ path }), code: 'EADDRINUSE' },
+    { name: 'where a server listens', put: (path: string) => listening({ path }), code: 'EADDRINUSE' },
     { name: 'where a file is', put: (path: string) => writeFile(path, ''), message: 'exists and is not a socket' },
   ])('at a path $name fails as a listener of one process does', async ({ put, code, message = '' }) => {
     const path = join(dir, 'web.sock');
@@ -146,7 +151,7 @@ describe('a place for several workers', () => {
     expect(error instanceof ListenFault).toBe(message !== '');
   });
 
-  it('that was passed and is no socket fails in the words of a listener', async () => {
+  it('that was passed and is no socket fails with the message of a listener', async () => {
     const error = await failure({ kind: 'passed', fd: 9999, name: 'systemd:web' });
     expect(error).toBeInstanceOf(ListenFault);
     expect(error.message).toMatch(
@@ -156,7 +161,7 @@ describe('a place for several workers', () => {
 });
 
 describe('received sockets', () => {
-  it('are listened on when all is ready, and not before', async () => {
+  it('are listened on only once everything is ready', async () => {
     const { handles, address } = await bound(anyPort, 1);
     const { sockets, listen } = await openServing('one', anyPort);
     sockets.add('web', 1, handles[0] as never);
@@ -167,12 +172,12 @@ describe('received sockets', () => {
     expect(await ask({ port: address.port })).toBe('one');
   });
 
-  it('that have not come are a fault', async () => {
+  it('that have not arrived are a fault', async () => {
     const { openSocket } = createReceivedSockets();
     await expect(openSocket(anyPort, 'web')).rejects.toThrow('cannot listen on web: its socket has not come');
   });
 
-  it('bring each worker its share', async () => {
+  it('give each worker its share of the connections', async () => {
     const { handles, address } = await bound(anyPort, 2);
     for (const [index, handle] of handles.entries()) {
       const { sockets, listen } = await openServing(`w${index}`, anyPort);
@@ -184,7 +189,7 @@ describe('received sockets', () => {
     expect([...served].sort()).toEqual(['w0', 'w1']);
   });
 
-  it('of another worker are listened on besides the own one, until they are left', async () => {
+  it('of another worker are listened on besides the own ones, until they are left', async () => {
     const { handles, address } = await bound(anyPort, 2);
     const one = await openServing('one', anyPort);
     one.sockets.add('web', 1, handles[0] as never);
@@ -196,7 +201,7 @@ describe('received sockets', () => {
     expect(new Set(await askOften())).toEqual(new Set(['one']));
   });
 
-  it('go to whoever takes them last', async () => {
+  it('pass connections to the last taker', async () => {
     const { handles, address } = await bound(anyPort, 1);
     const { sockets, listen } = await openServing('before', anyPort);
     sockets.add('web', 1, handles[0] as never);
@@ -208,7 +213,7 @@ describe('received sockets', () => {
     expect(await ask({ port: address.port })).toBe('after');
   });
 
-  it('that are closed may come again under the same name', async () => {
+  it('that were closed can be received again under the same name', async () => {
     const place: BindPlace = { kind: 'unix', path: join(dir, 'web.sock'), mode: undefined };
     const { sockets, listen } = await openServing('one', place);
     const before = await bound(place);

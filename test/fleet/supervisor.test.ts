@@ -14,7 +14,7 @@ const local: BindPlace = { kind: 'unix', path: '/run/web.sock', mode: undefined 
 const never = () => new Promise(() => undefined);
 const config = { value: { is: 'old' }, directory: '/etc' };
 
-/** A supervisor of so many workers, its clock, and all that it tells. */
+/** Creates a supervisor of fake workers, with its clock and a record of its events. */
 async function createGround(workers = 2, script: Script = {}) {
   const clock = createFakeClock(0);
   const fakes = createFakeWorkers();
@@ -53,22 +53,22 @@ async function createGround(workers = 2, script: Script = {}) {
     ground: { workers, config, peersDir: '/run', pseudonym: 'p', passed: [], logLevel: 'info' },
   });
   const states = () => supervisor.roster().map(({ state }) => state);
-  const told = () => events.splice(0).map(({ stage, message }) => `${stage}: ${message}`);
-  return { supervisor, clock, fakes, workers: fakes.all, states, told, events, closed };
+  const takeEvents = () => events.splice(0).map(({ stage, message }) => `${stage}: ${message}`);
+  return { supervisor, clock, fakes, workers: fakes.all, states, takeEvents, events, closed };
 }
 
-/** The same when all serve. */
+/** As `createGround`, once all workers serve. */
 async function openGround(workers = 2) {
   const ground = await createGround(workers);
   await ground.supervisor.open();
-  ground.told();
+  ground.takeEvents();
   return ground;
 }
 
 const startOf = (worker: { readonly start: unknown } | undefined) => worker?.start as WorkerStart;
 
 describe('the start of a fleet', () => {
-  it('hands the sockets over, each worker its own, and tells each what it begins with', async () => {
+  it('gives each worker its sockets and its start options', async () => {
     const { workers, states, supervisor } = await openGround();
     expect(states()).toEqual(['serving', 'serving']);
     expect(workers.map(({ asked }) => asked)).toEqual([
@@ -82,7 +82,7 @@ describe('the start of a fleet', () => {
     expect(supervisor.addresses).toEqual(['http://127.0.0.1:1']);
   });
 
-  it('lets one open the store before the others', async () => {
+  it('lets one worker open the store before the others', async () => {
     const first = Promise.withResolvers<{ addresses: string[] }>();
     const { supervisor, workers, fakes } = await createGround(3, { start: () => first.promise });
     const opened = supervisor.open();
@@ -95,7 +95,7 @@ describe('the start of a fleet', () => {
     expect(workers.map((worker) => startOf(worker).isFirst)).toEqual([true, false, false]);
   });
 
-  it('fails with what the first one fails with, and leaves nobody behind', async () => {
+  it('fails with the error of the first worker, and leaves no worker behind', async () => {
     const { supervisor, workers, clock } = await createGround(3, { start: () => Promise.reject(new Error('no room')) });
     await expect(supervisor.open()).rejects.toThrow('no room');
     expect(workers.filter(({ isAlive }) => isAlive)).toEqual([]);
@@ -104,7 +104,7 @@ describe('the start of a fleet', () => {
     expect(workers.length).toBe(3);
   });
 
-  it('fails where one dies before it serves', async () => {
+  it('fails where a worker dies before it serves', async () => {
     const { supervisor, workers, clock } = await createGround(2, { start: never });
     const opened = supervisor.open();
     opened.catch(() => undefined);
@@ -115,7 +115,7 @@ describe('the start of a fleet', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('fails where one hangs', async () => {
+  it('fails where a worker hangs', async () => {
     const { supervisor, workers, clock } = await createGround(2, { start: never, beat: never });
     const opened = supervisor.open();
     opened.catch(() => undefined);
@@ -127,14 +127,14 @@ describe('the start of a fleet', () => {
 });
 
 describe('a worker that dies', () => {
-  it('is replaced at once; the next one learns whose traces to remove', async () => {
-    const { workers, states, told } = await openGround();
+  it('is replaced at once, and its replacement learns which instance has died', async () => {
+    const { workers, states, takeEvents } = await openGround();
     workers[0]?.die();
     await turn();
     expect(states()).toEqual(['serving', 'serving']);
     expect(workers.length).toBe(3);
     expect(startOf(workers[2])).toMatchObject({ id: 1, isFirst: false, fallen: ['w1i1'] });
-    expect(told()).toEqual([
+    expect(takeEvents()).toEqual([
       'ended: worker 1 was ended by SIGKILL: another one is started',
       'replaced: worker 1 serves again',
     ]);
@@ -144,8 +144,8 @@ describe('a worker that dies', () => {
   });
 
   it.each([
-    ['while another one serves, is waited for longer and longer', 2, [0, 500, 1000, 2000, 4000, 4000, 4000]],
-    ['while nobody else serves, is not waited for long', 1, [0, 500, 1000, 1000, 1000, 1000, 1000]],
+    ['while another one serves, is replaced with growing delays', 2, [0, 500, 1000, 2000, 4000, 4000, 4000]],
+    ['while no other one serves, is replaced with short delays', 1, [0, 500, 1000, 1000, 1000, 1000, 1000]],
   ])('again and again, %s', async (_, count, want) => {
     const { workers, clock, events } = await openGround(count);
     const waits: number[] = [];
@@ -178,7 +178,7 @@ describe('a worker that dies', () => {
     expect(workers.length).toBe(3);
   });
 
-  it('and all others with it: the first that comes opens the store as the first', async () => {
+  it('together with all others is replaced by one that opens the store as the first', async () => {
     const { workers } = await openGround();
     for (const worker of [...workers]) worker.die();
     await turn();
@@ -189,14 +189,14 @@ describe('a worker that dies', () => {
     ]);
   });
 
-  it('is covered by another one until its place is taken again', async () => {
+  it('is covered by another worker until its replacement serves', async () => {
     const { workers, fakes, clock } = await openGround(3);
     fakes.plan({ start: never });
     workers[1]?.die();
     await turn();
     expect(workers[0]?.asked.at(-1)).toBe('takeSocket web 2');
     expect(workers[2]?.asked).not.toContain('takeSocket web 2');
-    // Who covers dies too: somebody else covers both.
+    // The covering worker dies too: the third one covers both.
     workers[0]?.die();
     await turn();
     expect(workers[2]?.asked.slice(-2).sort()).toEqual(['takeSocket web 1', 'takeSocket web 2']);
@@ -208,14 +208,14 @@ describe('a worker that dies', () => {
     expect(workers[2]?.asked.slice(-2).sort()).toEqual(['leaveSocket web 1', 'leaveSocket web 2']);
   });
 
-  it('while it cannot start says why, and is tried again', async () => {
-    const { workers, fakes, clock, told, events, states } = await openGround();
+  it('and whose replacement cannot start is logged with the reason, and replaced later', async () => {
+    const { workers, fakes, clock, takeEvents, events, states } = await openGround();
     fakes.plan({ start: () => Promise.reject(new Error('certificate missing')) });
     workers[0]?.die();
     await turn();
     expect(workers[2]?.wasKilled).toBe(true);
     expect(events.at(-1)?.detail).toBe('it could not start: certificate missing');
-    expect(told().at(-1)).toBe('ended: worker 1 was ended by SIGKILL: another one is started in 500 ms');
+    expect(takeEvents().at(-1)).toBe('ended: worker 1 was ended by SIGKILL: another one is started in 500 ms');
     expect(states()).toEqual(['away', 'serving']);
     fakes.plan({});
     clock.advance(500);
@@ -223,7 +223,7 @@ describe('a worker that dies', () => {
     expect(states()).toEqual(['serving', 'serving']);
   });
 
-  it('is followed by one that begins with what was said meanwhile', async () => {
+  it('is followed by one that starts with the settings changed meanwhile', async () => {
     const { supervisor, workers, fakes } = await openGround();
     supervisor.keep({ logLevel: 'warn', passed: [{ fd: 3, name: 'web' }] });
     const started = Promise.withResolvers<{ addresses: string[] }>();
@@ -237,7 +237,7 @@ describe('a worker that dies', () => {
     expect(workers[2]?.asked.at(-1)).toBe('setLogLevel');
   });
 
-  it('never is two workers in one place', async () => {
+  it('never has two replacements at a time', async () => {
     const { workers, clock } = await openGround(1);
     for (let death = 0; death < 20; death += 1) {
       workers.at(-1)?.die();
@@ -248,7 +248,7 @@ describe('a worker that dies', () => {
     }
   });
 
-  it('passes its leases on', async () => {
+  it('frees its leases for the others', async () => {
     const { workers } = await openGround();
     expect(await workers[0]?.supervisor.acquireLease('key')).toEqual({ kind: 'ours' });
     const theirs = { kind: 'theirs', instance: 'w1i1', socket: '/run/w1i1' };
@@ -276,8 +276,8 @@ describe('a worker that hangs', () => {
     expect(workers[1]?.asked.at(-1)).toBe('leaveSocket web 1');
   });
 
-  it('for too long is ended and replaced', async () => {
-    const { workers, clock, told } = await openGround();
+  it('for too long is killed and replaced', async () => {
+    const { workers, clock, takeEvents } = await openGround();
     workers[0]?.plan({ beat: never });
     clock.advance(2000);
     for (let second = 0; second < 30; second += 1) {
@@ -285,7 +285,7 @@ describe('a worker that hangs', () => {
       await turn();
     }
     expect(workers[0]?.wasKilled).toBe(true);
-    expect(told()).toEqual([
+    expect(takeEvents()).toEqual([
       'stuck: worker 1 has not answered for 30 s: it is ended',
       'ended: worker 1 was ended by SIGKILL: another one is started',
       'replaced: worker 1 serves again',
@@ -293,52 +293,52 @@ describe('a worker that hangs', () => {
   });
 });
 
-describe('news', () => {
+describe('invalidation messages', () => {
   const news = { kind: 'invalidated', keys: ['a'], prefixes: [], tags: [] } as const;
-  const isDone = async (told: Promise<void> | undefined) => {
+  const isDone = async (telling: Promise<void> | undefined) => {
     let done = false;
-    void told?.then(() => {
+    void telling?.then(() => {
       done = true;
     });
     await turn();
     return done;
   };
 
-  it('go to all others, and are over when each has heeded them', async () => {
+  it('go to all other workers, and resolve when each has applied them', async () => {
     const { workers } = await openGround(3);
     const heeded = Promise.withResolvers<void>();
     workers[2]?.plan({ heed: () => heeded.promise });
-    const told = workers[0]?.supervisor.tell(news);
-    expect(await isDone(told)).toBe(false);
+    const telling = workers[0]?.supervisor.tell(news);
+    expect(await isDone(telling)).toBe(false);
     expect(workers.map(({ asked }) => asked.includes('heed'))).toEqual([false, true, true]);
     heeded.resolve();
-    expect(await isDone(told)).toBe(true);
+    expect(await isDone(telling)).toBe(true);
   });
 
-  it('do not wait for one that dies', async () => {
+  it('do not wait for a worker that dies', async () => {
     const { workers } = await openGround();
     workers[1]?.plan({ heed: never });
-    const told = workers[0]?.supervisor.tell(news);
-    expect(await isDone(told)).toBe(false);
+    const telling = workers[0]?.supervisor.tell(news);
+    expect(await isDone(telling)).toBe(false);
     workers[1]?.die();
-    expect(await isDone(told)).toBe(true);
+    expect(await isDone(telling)).toBe(true);
   });
 
   it.each([
-    { name: 'does not heed them', heed: never, reason: /did not apply an invalidation within 10 s/ },
-    { name: 'cannot heed them', heed: () => Promise.reject(new Error('broken')), reason: /could not apply .*broken/ },
-  ])('end a worker that $name, because it might serve what was purged', async ({ heed, reason }) => {
+    { name: 'does not apply them', heed: never, reason: /did not apply an invalidation within 10 s/ },
+    { name: 'cannot apply them', heed: () => Promise.reject(new Error('broken')), reason: /could not apply .*broken/ },
+  ])('kill a worker that $name, because it might serve purged entries', async ({ heed, reason }) => {
     const { workers, clock, events } = await openGround();
     workers[1]?.plan({ heed });
-    const told = workers[0]?.supervisor.tell(news);
+    const telling = workers[0]?.supervisor.tell(news);
     await turn();
     clock.advance(10_000);
-    expect(await isDone(told)).toBe(true);
+    expect(await isDone(telling)).toBe(true);
     expect(workers[1]?.wasKilled).toBe(true);
     expect(events[0]?.detail).toMatch(reason);
   });
 
-  it('go to one that is being started, too: it may have the store open', async () => {
+  it('go to a starting worker, too: it may have the store open', async () => {
     const { workers, fakes } = await openGround();
     fakes.plan({ start: never });
     workers[1]?.die();
@@ -355,7 +355,7 @@ describe('a reload', () => {
     { name: 'more', place: web },
   ];
 
-  it('is prepared by all before one of them uses it; sockets come first, and go when all are ready', async () => {
+  it('is prepared by all workers before any commits; new sockets are sent first, and unused ones closed last', async () => {
     const { supervisor, workers, closed } = await openGround();
     const prepared = Promise.withResolvers<void>();
     workers[1]?.plan({ prepareReload: () => prepared.promise });
@@ -372,7 +372,7 @@ describe('a reload', () => {
     expect(closed).toEqual(['unix']);
   });
 
-  it('that one cannot use is given up by all, and changes nothing', async () => {
+  it('that one worker cannot prepare is abandoned by all, and changes nothing', async () => {
     const { supervisor, workers, closed } = await openGround();
     workers[1]?.plan({ prepareReload: () => Promise.reject(new Error('no such file')) });
     await expect(supervisor.reload(next, places)).rejects.toThrow('no such file');
@@ -387,21 +387,21 @@ describe('a reload', () => {
     expect(startOf(workers[2]).config).toEqual(config);
   });
 
-  it('that is not confirmed is given up by all, too', async () => {
+  it('that is not confirmed is abandoned by all, too', async () => {
     const { supervisor, workers } = await openGround();
     const confirm = () => Promise.reject(new Error('no token'));
     await expect(supervisor.reload(next, places, confirm)).rejects.toThrow('no token');
     expect(workers.map(({ asked }) => asked.at(-2))).toEqual(['abandonReload', 'abandonReload']);
   });
 
-  it('whose place cannot be bound is asked of nobody', async () => {
+  it('whose place cannot be bound reaches no worker', async () => {
     const { supervisor, workers } = await openGround();
     const bad = { name: 'bad', place: { kind: 'passed', fd: 9, name: 'bad' } } as const;
     await expect(supervisor.reload(next, [...places, bad])).rejects.toThrow('cannot be bound');
     expect(workers.map(({ asked }) => asked.includes('prepareReload'))).toEqual([false, false]);
   });
 
-  it('goes on without one that dies between its steps; who replaces it begins with the new configuration', async () => {
+  it('goes on without a worker that dies between its steps, and the replacement starts with the new configuration', async () => {
     const { supervisor, workers, states } = await openGround();
     const prepared = Promise.withResolvers<void>();
     workers[0]?.plan({ prepareReload: () => prepared.promise });
@@ -415,7 +415,7 @@ describe('a reload', () => {
     await reloaded;
     await turn();
     expect(startOf(workers[2]).config).toEqual(next);
-    // It has made nothing ready that it could go on with.
+    // It has prepared nothing that it could commit.
     expect(workers[2]?.asked).not.toContain('commitReload');
     expect(workers[2]?.asked.filter((call) => call.startsWith('take'))).toEqual([
       'takeSocket web 2',
@@ -424,7 +424,7 @@ describe('a reload', () => {
     expect(states()).toEqual(['serving', 'serving']);
   });
 
-  it('replaces a worker that cannot go on with it', async () => {
+  it('replaces a worker that cannot commit it', async () => {
     const { supervisor, workers } = await openGround();
     workers[1]?.plan({ commitReload: () => Promise.reject(new Error('half done')) });
     await supervisor.reload(next, places);
@@ -433,7 +433,7 @@ describe('a reload', () => {
     expect(startOf(workers[2]).config).toEqual(next);
   });
 
-  it('waits for who is being started, and for the reload before', async () => {
+  it('waits for a starting worker, and for the reload before', async () => {
     const { supervisor, workers, fakes } = await openGround();
     const started = Promise.withResolvers<{ addresses: string[] }>();
     fakes.plan({ start: () => started.promise });
@@ -451,14 +451,14 @@ describe('a reload', () => {
   });
 });
 
-describe('a reload while a worker comes or goes', () => {
+describe('a reload while a worker starts or dies', () => {
   const next = { value: { is: 'new' }, directory: '/etc' };
   const same = [
     { name: 'web', place: web },
     { name: 'local', place: local },
   ];
 
-  it('changes one that comes to serve at the moment when it goes on', async () => {
+  it('reaches a worker that begins to serve at that moment', async () => {
     const { supervisor, workers, fakes } = await openGround();
     const started = Promise.withResolvers<{ addresses: string[] }>();
     fakes.plan({ start: () => started.promise });
@@ -471,7 +471,7 @@ describe('a reload while a worker comes or goes', () => {
     expect(workers[2]?.asked.filter((call) => call.endsWith('Reload'))).toEqual(['prepareReload', 'commitReload']);
   });
 
-  it('gives no socket of a place that is left to who covers one that dies meanwhile: nobody would take its connections', async () => {
+  it('gives the cover of a dead worker no socket of a removed place, whose connections would not be accepted', async () => {
     const { supervisor, workers } = await openGround();
     const committed = Promise.withResolvers<string[]>();
     workers[1]?.plan({ commitReload: () => committed.promise });
@@ -483,7 +483,7 @@ describe('a reload while a worker comes or goes', () => {
     expect(workers[0]?.asked).not.toContain('takeSocket web 2');
   });
 
-  it('takes the sockets of a place that is given up from who covers another one, too', async () => {
+  it('takes the sockets of an abandoned place back from a covering worker, too', async () => {
     const { supervisor, workers } = await openGround();
     const prepared = Promise.withResolvers<void>();
     workers[0]?.plan({ prepareReload: () => prepared.promise });
@@ -493,23 +493,27 @@ describe('a reload while a worker comes or goes', () => {
     await turn();
     prepared.reject(new Error('no such file'));
     await expect(reloaded).rejects.toThrow('no such file');
-    const about = workers[0]?.asked.filter((call) => call.includes('Socket more 2'));
-    expect(about?.at(-1)).not.toBe('takeSocket more 2');
+    const calls = workers[0]?.asked.filter((call) => call.includes('Socket more 2'));
+    expect(calls?.at(-1)).not.toBe('takeSocket more 2');
   });
 });
 
 describe('the end of a fleet', () => {
-  it('lets all finish, and replaces nobody', async () => {
-    const { supervisor, workers, clock, closed, told } = await openGround();
+  it('lets all workers finish, and replaces none', async () => {
+    const { supervisor, workers, clock, closed, takeEvents } = await openGround();
     await supervisor.stop(30_000);
     expect(workers.map(({ asked }) => asked.slice(3))).toEqual([['stop'], ['stop']]);
     expect(closed).toEqual(['tcp', 'unix']);
     clock.advance(600_000);
     await turn();
-    expect({ count: workers.length, pending: clock.pending, told: told() }).toEqual({ count: 2, pending: 0, told: [] });
+    expect({ count: workers.length, pending: clock.pending, events: takeEvents() }).toEqual({
+      count: 2,
+      pending: 0,
+      events: [],
+    });
   });
 
-  it('tells those who have no clients any more when nobody has: others may read from them until then', async () => {
+  it('lets drained workers go only when all are drained, because others may read from them until then', async () => {
     const { supervisor, workers } = await openGround(3);
     for (const worker of workers) worker.plan({ stop: never });
     const stopped = supervisor.stop(30_000);
@@ -527,7 +531,7 @@ describe('the end of a fleet', () => {
     await stopped;
   });
 
-  it('ends those by force who take longer than they may', async () => {
+  it('kills workers that take too long', async () => {
     const { supervisor, workers, clock } = await openGround();
     workers[0]?.plan({ stop: never });
     const stopped = supervisor.stop(1000);
@@ -539,7 +543,7 @@ describe('the end of a fleet', () => {
     expect(workers.map(({ wasKilled }) => wasKilled)).toEqual([true, false]);
   });
 
-  it('does not wait for who is being started, or for who was to be', async () => {
+  it('does not wait for workers that are starting or were to be started', async () => {
     const { supervisor, workers, fakes, clock } = await openGround(3);
     fakes.plan({ start: () => Promise.reject(new Error('broken')) });
     workers[0]?.die();
@@ -556,7 +560,7 @@ describe('the end of a fleet', () => {
     expect(workers.length).toBe(5);
   });
 
-  it('during a reload is the end of both', async () => {
+  it('during a reload ends both', async () => {
     const { supervisor, workers } = await openGround();
     workers[0]?.plan({ prepareReload: never });
     const reloaded = expect(supervisor.reload({ value: {}, directory: '/' }, [])).rejects.toThrow('is stopping');
@@ -567,7 +571,7 @@ describe('the end of a fleet', () => {
     expect(workers.length).toBe(2);
   });
 
-  it('leaves no socket behind of a reload that comes too late', async () => {
+  it('leaves no socket of a reload that comes too late', async () => {
     const { supervisor, closed } = await openGround();
     await supervisor.stop(1000);
     const places = [{ name: 'web', place: web }];
@@ -576,7 +580,7 @@ describe('the end of a fleet', () => {
     expect(closed).toEqual(['tcp', 'unix', 'tcp']);
   });
 
-  it('at once is the end of those, too, who come to serve at that moment', async () => {
+  it('by force also kills workers that begin to serve at that moment', async () => {
     const started = Promise.withResolvers<{ addresses: string[] }>();
     const { supervisor, workers, clock } = await createGround(2, { start: () => started.promise });
     const opened = supervisor.open();
@@ -591,7 +595,7 @@ describe('the end of a fleet', () => {
     expect(workers.filter(({ isAlive }) => isAlive)).toEqual([]);
   });
 
-  it('at once asks nobody', async () => {
+  it('by force kills all workers, and replaces none', async () => {
     const { supervisor, workers, clock } = await openGround();
     supervisor.kill();
     await turn();

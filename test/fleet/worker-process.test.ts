@@ -8,7 +8,7 @@ import { describeEnding, forkWorker, type WorkerProcess } from '../../src/fleet/
 
 const channel = fileURLToPath(new URL('../../src/fleet/channel.ts', import.meta.url));
 
-/** A worker that tells how it was started, ends as it is told, and asks for a lease. */
+/** A worker that reports how it was started, exits with the given code, and asks for a lease. */
 const script = `
 import { openChannel } from ${JSON.stringify(channel)};
 const { remote } = openChannel(process, {
@@ -45,7 +45,7 @@ async function withWorker(use: (worker: WorkerProcess) => Promise<void>): Promis
 }
 
 describe('a worker as a process', () => {
-  it('gets the options of Node that this one has, but for those of a debugger, and can ask back', async () => {
+  it('gets the Node options of this process except those of a debugger, and can call back', async () => {
     const before = process.execArgv;
     process.execArgv = [...before, '--conditions=observed', '--inspect-port=0'];
     try {
@@ -62,7 +62,7 @@ describe('a worker as a process', () => {
     }
   });
 
-  it('tells how it has ended, and what it has not answered', async () => {
+  it('reports how it has ended, and rejects unanswered calls', async () => {
     await withWorker(async ({ remote, ended, gone }) => {
       await remote.beat();
       await expect(remote.stop(7)).rejects.toBeInstanceOf(ChannelGone);
@@ -89,7 +89,7 @@ describe('a worker as a process', () => {
   });
 });
 
-describe('an end in words', () => {
+describe('the description of an end', () => {
   it.each([
     { ending: { kind: 'exit', code: 3 }, want: 'ended with exit code 3' },
     { ending: { kind: 'signal', signal: 'SIGSEGV' }, want: 'was ended by SIGSEGV' },

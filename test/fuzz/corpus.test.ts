@@ -1,4 +1,4 @@
-/** What fuzzing has found before, again; and a little more of what chance finds, without looking at the coverage. */
+/** Replays what fuzzing has found, and tries random inputs without measuring coverage. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -10,16 +10,16 @@ import { targets } from './targets.ts';
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 
-/** What stands between the words of most grammars. */
+/** Signs that stand between the words of most grammars. */
 const signs = [' ', '\t', ',', ';', '=', '"', '\\', ':', '/', '\n', '-', '%', '0', '1', 'a', '\xff'];
 
 describe.each(targets)('$name', (target) => {
-  it('keeps its promises for what it begins with, and for what was found before', () => {
+  it('keeps its promise for its seeds and its corpus', () => {
     const inputs = [...target.seeds, ...readCorpus(target.name)];
     for (const input of inputs) expect(() => target.check(input), JSON.stringify(input)).not.toThrow();
   });
 
-  it('keeps them for sentences of its words', { timeout: 60_000 + 20 * runs }, () => {
+  it('keeps its promise for random sentences of its words', { timeout: 60_000 + 20 * runs }, () => {
     const word = fc.oneof(
       { weight: 3, arbitrary: fc.constantFrom(...target.words) },
       { weight: 2, arbitrary: fc.constantFrom(...target.seeds) },
@@ -32,7 +32,7 @@ describe.each(targets)('$name', (target) => {
     );
   });
 
-  it('takes no longer than in proportion for texts of 64 KB', () => {
+  it('takes time in proportion to the length, up to 64 KB', () => {
     const chance = createChance(1);
     const pool = [...target.seeds, ...readCorpus(target.name)];
     for (let count = 0; count < 8; count += 1) {

@@ -1,8 +1,8 @@
-/** Which parts of the source have run, block by block, as V8 counts it. */
+/** Block coverage of V8: which parts of the source have run. */
 
 import { Session } from 'node:inspector';
 
-/** `[start, end)` of a script's text. */
+/** The half-open stretch `[start, end)` of a script's text, in characters. */
 interface Stretch {
   readonly start: number;
   readonly end: number;
@@ -17,14 +17,14 @@ interface CoveredScript {
   readonly functions: readonly CoveredFunction[];
 }
 
-/** Watches the scripts of this process whose address matches. One at a time. */
+/** Watches the scripts of this process whose URL matches. Only one instance may exist at a time. */
 export class Coverage implements Disposable {
   readonly #session = new Session();
   readonly #isWatched: (url: string) => boolean;
-  /** What has not run yet of each function that has been called, by script and place. */
+  /** The stretches that have not run yet of each function that was called, by script and position. */
   readonly #idle = new Map<string, readonly Stretch[]>();
 
-  /** To be created before the scripts are loaded, or those parts of them that have run already are not told of. */
+  /** Create it before the scripts are loaded. Parts of them that ran earlier are not reported. */
   constructor(isWatched: (url: string) => boolean) {
     this.#isWatched = isWatched;
     this.#session.connect();
@@ -32,19 +32,19 @@ export class Coverage implements Disposable {
     this.#session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
   }
 
-  /** How many functions have been called, and how much text of them has not run. */
+  /** The number of functions that were called, and of their characters that have not run. */
   get summary(): string {
     let idle = 0;
     for (const stretches of this.#idle.values()) idle += lengthOf(stretches);
     return `${this.#idle.size} functions, ${idle} characters of them idle`;
   }
 
-  /** Whether something has run, since this or `takeNews` was asked for last, that never ran before. It stays news. */
+  /** Returns whether code has run for the first time since the last call of this or `takeNews`. That code stays new. */
   hasNews(): boolean {
     return this.#look(false);
   }
 
-  /** The same, but it is no news any more. */
+  /** Returns the same as `hasNews`, and remembers the code: it is not new any more. */
   takeNews(): boolean {
     return this.#look(true);
   }
@@ -71,7 +71,7 @@ export class Coverage implements Disposable {
     return isNew;
   }
 
-  /** Whether some of a function has run that never ran before. */
+  /** Returns whether a part of a function has run for the first time. */
   #note(url: string, { ranges: [whole, ...blocks] }: CoveredFunction, isKept: boolean): boolean {
     if (whole === undefined || whole.count === 0) return false;
     const key = `${url}:${whole.startOffset}:${whole.endOffset}`;
@@ -84,7 +84,7 @@ export class Coverage implements Disposable {
   }
 }
 
-/** Blocks are nested, an inner one after the one around it; what counts of a place is the innermost. */
+/** Blocks are nested, and an inner block follows its outer block. The count of the innermost block applies. */
 function idleStretches(blocks: CoveredFunction['ranges']): Stretch[] {
   let idle: Stretch[] = [];
   for (const { startOffset: start, endOffset: end, count } of blocks) {
@@ -113,7 +113,7 @@ function merged(stretches: readonly Stretch[]): Stretch[] {
   return result;
 }
 
-/** What is in both. */
+/** Returns the intersection. */
 function common(one: readonly Stretch[], other: readonly Stretch[]): Stretch[] {
   return one.flatMap((a) =>
     other.flatMap((b) => {

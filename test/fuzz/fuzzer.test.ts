@@ -1,4 +1,4 @@
-/** Whether the fuzzer finds what there is to find. */
+/** The fuzzer finds planted faults. */
 
 import { describe, expect, it } from 'vitest';
 import { Coverage } from './coverage.ts';
@@ -24,20 +24,20 @@ async function fuzzPlanted(seed: number, mostRuns: number) {
 }
 
 describe('the fuzzer', () => {
-  it('finds a fault by coverage that lies behind others, and makes its input short', async () => {
+  it('finds a fault behind several branches by coverage, and shortens its input', async () => {
     const { failure, found } = await fuzzPlanted(1, 400_000);
     expect(failure?.error.message).toBe('broken: the planted promise');
     expect(failure?.input).toBe('fault!');
     expect(found.length).toBeGreaterThan(2);
   });
 
-  it('does the same again with the same seed', async () => {
+  it('tries the same inputs with the same seed', async () => {
     const [one, other] = [await fuzzPlanted(5, 3000), await fuzzPlanted(5, 3000)];
     expect(one.tried).toEqual(other.tried);
     expect(one.tried.length).toBeGreaterThanOrEqual(3000);
   });
 
-  it('tells a time that grows with the square of the length from one that does not', () => {
+  it('tells a time that grows with the square of the length from a linear time', () => {
     let sum = 0;
     const linear = (input: string): void => {
       for (let at = 0; at < input.length; at += 1) sum += input.charCodeAt(at);
@@ -51,7 +51,7 @@ describe('the fuzzer', () => {
     expect(sum).toBeGreaterThan(0);
   });
 
-  it('takes no input for too much work while others have the processor', () => {
+  it('does not count time in which the thread does not run', () => {
     const cell = new Int32Array(new SharedArrayBuffer(4));
     const waits = (input: string) => void (input.length === longestInput && Atomics.wait(cell, 0, 0, 400));
     expect(slowness({ ...planted, check: waits }, 'a'.repeat(longestInput))).toBeUndefined();
@@ -59,7 +59,7 @@ describe('the fuzzer', () => {
 });
 
 describe('inputs', () => {
-  it('are octets, of bounded length', () => {
+  it('are octets of bounded length', () => {
     const chance = createChance(7);
     const pool = ['a, b', '"\xff"', ''];
     for (let count = 0; count < 3000; count += 1) {

@@ -1,46 +1,46 @@
-/** Looks for inputs that break a promise: what reaches code that no input has reached before is built upon. */
+/** Looks for inputs that break a promise. Inputs that reach new code are the base of further inputs. */
 
 import type { Coverage } from './coverage.ts';
 import { type Chance, mutate, stretch } from './mutator.ts';
 import type { Target } from './target.ts';
 
-/** So many inputs are run between two looks at the coverage, which take a while. */
+/** The number of inputs between two looks at the coverage, which are slow. */
 const batchSize = 64;
 
-/** One batch of so many is a single long input. */
+/** One of so many rounds runs a single long input in place of a batch. */
 const stretchEvery = 8;
 
 /**
- * A long input that takes less is not looked at. Of those that take more, a quarter must take more than an eighth of it:
- * that is as far from a fourth, where the time grows with the length, as from a sixteenth, where it grows with its square,
- * so that a machine whose other core is busy is taken for neither.
+ * Long inputs that take less than `slowMs` are not examined. Of any other input, a quarter must take more than an eighth of
+ * its time. An eighth lies between a fourth, where the time grows with the length, and a sixteenth, where it grows with its
+ * square, so that measuring errors of a busy machine do not matter.
  */
 const slowMs = 300;
 const mostGrowth = 8;
 
-/** No input may take so long. The best of some tries counts: on a busy machine the same work takes longer at times. */
+/** The limit for any input. The shortest of some tries counts: on a busy machine the same work takes longer at times. */
 const longestMs = 5_000;
 const tries = 3;
 
-/** How a target is fuzzed. */
+/** Options of fuzzing one target. */
 export interface FuzzOptions {
   readonly target: Target;
-  /** What others have found. */
+  /** Inputs that earlier runs have found. */
   readonly corpus: readonly string[];
   readonly chance: Chance;
   readonly coverage: Coverage;
-  /** Whether to go on, asked before each batch. */
+  /** Returns whether to go on. Called before each batch with the number of inputs so far. */
   readonly mayGoOn: (runs: number) => boolean;
-  /** Told before each input. */
+  /** Called before each input. */
   readonly onRun: (input: string) => void;
 }
 
-/** What came of it. */
+/** The result of fuzzing one target. */
 export interface FuzzResult {
   readonly runs: number;
-  /** What reached something new, the corpus left out. */
+  /** The inputs that reached new code, without those of the corpus. */
   readonly found: readonly string[];
-  /** The first input that broke a promise, made as short as it could be. */
+  /** The first input that broke a promise, shortened. */
   readonly failure: Failure | undefined;
 }
 
@@ -50,14 +50,14 @@ export interface Failure {
   readonly error: Error;
 }
 
-/** Fuzzes until it may not go on, or a promise is broken. */
+/** Fuzzes a target until `mayGoOn` returns false or an input breaks a promise. */
 export function fuzz(options: FuzzOptions): FuzzResult {
   return new Fuzzing(options).run();
 }
 
 class Fuzzing {
   readonly #options: FuzzOptions;
-  /** What inputs are made of. */
+  /** The inputs from which new ones are made. */
   readonly #pool: string[];
   readonly #found: string[] = [];
   #runs = 0;
@@ -113,7 +113,7 @@ class Fuzzing {
   }
 }
 
-/** What a target throws. */
+/** Returns the error that a target throws for an input, or `undefined`. */
 export function errorOf(target: Target, input: string): Error | undefined {
   try {
     target.check(input);
@@ -123,7 +123,7 @@ export function errorOf(target: Target, input: string): Error | undefined {
   }
 }
 
-/** Why a long input is too much work: its time grows faster than its length, as far as a clock can tell. */
+/** Returns an error where a long input takes too long: its time grows faster than its length, as far as a clock can tell. */
 export function slowness(target: Target, input: string): Error | undefined {
   const elapsedMs = leastMs(target, input, slowMs);
   if (elapsedMs <= slowMs) return undefined;
@@ -134,7 +134,7 @@ export function slowness(target: Target, input: string): Error | undefined {
   );
 }
 
-/** The least of some tries, or the first that is short enough; time in which others have the processor does not count. */
+/** Returns the thread's shortest CPU time of some tries. Stops at the first try that takes at most `enoughMs`. */
 function leastMs(target: Target, input: string, enoughMs: number): number {
   let least = Number.POSITIVE_INFINITY;
   for (let count = 0; count < tries && least > enoughMs; count += 1) {
@@ -146,7 +146,7 @@ function leastMs(target: Target, input: string, enoughMs: number): number {
   return least;
 }
 
-/** Leaves out what the same promise is broken without. */
+/** Shortens an input for as long as it breaks the same promise. */
 function shortest(target: Target, input: string, error: Error): Failure {
   let best = { input, error };
   const isSlow = errorOf(target, input) === undefined;

@@ -1,9 +1,9 @@
-/** Inputs made out of others, by chance that begins with a seed. */
+/** Makes random inputs out of others. The random numbers are those of a seed. */
 
-/** A number from 0 to 1, 1 excluded; the same ones for the same seed (mulberry32). */
+/** Returns a number in [0, 1). The same seed gives the same numbers (mulberry32). */
 export type Chance = () => number;
 
-/** Creates the numbers of a seed, of which 32 bits count. */
+/** Creates the random numbers of a seed. Only its lower 32 bits count. */
 export function createChance(seed: number): Chance {
   let state = seed >>> 0;
   return () => {
@@ -14,18 +14,18 @@ export function createChance(seed: number): Chance {
   };
 }
 
-/** The longest input that is made. */
+/** The length of the longest inputs, in octets. */
 export const longestInput = 64 * 1024;
 
-/** Most are short: what is wrong with a grammar shows in little text. */
+/** The maximum length of most inputs, in octets: short inputs suffice to find most faults of a parser. */
 const usualLength = 400;
 
-/** Octets that separate, quote, escape and end in most grammars, and some that have no place in any. */
+/** Octets that separate, quote, escape and end in most grammars, and some that no grammar allows. */
 const signs = ' \t\r\n\0"\\,;:=/?#&%()<>[]{}@*+-._~|$!^`\'\x7f\x80\xff0159aZ';
 
 type Mutation = (text: string, chance: Chance, pool: readonly string[], words: readonly string[]) => string;
 
-/** Makes an input out of those of a pool, which is not empty. */
+/** Makes an input out of a pool, which must not be empty. */
 export function mutate(pool: readonly string[], words: readonly string[], chance: Chance): string {
   let text = pick(pool, chance);
   for (let count = 1 + Math.floor(chance() * 4); count > 0; count -= 1) {
@@ -34,7 +34,7 @@ export function mutate(pool: readonly string[], words: readonly string[], chance
   return text.slice(0, usualLength);
 }
 
-/** An input as long as inputs get, of pieces of others again and again. */
+/** Makes an input of the maximum length by repeating a piece of another input. */
 export function stretch(pool: readonly string[], words: readonly string[], chance: Chance): string {
   const piece = chance() < 0.3 && words.length > 0 ? pick(words, chance) : cut(mutate(pool, words, chance), chance);
   const start = cut(pick(pool, chance), chance);
@@ -43,23 +43,23 @@ export function stretch(pool: readonly string[], words: readonly string[], chanc
 }
 
 const mutations: readonly Mutation[] = [
-  // A sign in, in place of another, or out.
+  // Inserts, replaces or removes a sign.
   (text, chance) => splice(text, chance, 0, pick([...signs], chance)),
   (text, chance) => splice(text, chance, 1, pick([...signs], chance)),
   (text, chance) => splice(text, chance, 1, ''),
   (text, chance) => splice(text, chance, 1, String.fromCharCode(Math.floor(chance() * 256))),
-  // A word of the grammar.
+  // Inserts a word of the grammar.
   (text, chance, _pool, words) => (words.length === 0 ? text : splice(text, chance, 0, pick(words, chance))),
   (text, chance, _pool, words) => {
     return words.length === 0 ? text : splice(text, chance, Math.floor(chance() * 6), pick(words, chance));
   },
-  // A piece out, twice, or of another input.
+  // Removes a piece, doubles it, or takes one from another input.
   (text, chance) => splice(text, chance, Math.floor(chance() * text.length), ''),
   (text, chance) => splice(text, chance, 0, cut(text, chance)),
   (text, chance, pool) => splice(text, chance, 0, cut(pick(pool, chance), chance)),
   (text, chance, pool) => text.slice(0, place(text, chance)) + pick(pool, chance).slice(place(text, chance)),
   (text, chance, pool) => `${text}${pick([',', ';', '&', '\n', ', '], chance)}${pick(pool, chance)}`,
-  // Another case, another number.
+  // Changes the case of a letter, or a number.
   (text, chance) => otherCase(text, chance),
   (text, chance) => text.replace(/\d+/, () => String(otherNumber(chance))),
 ];
@@ -73,7 +73,7 @@ function otherCase(text: string, chance: Chance): string {
   const at = place(text, chance);
   const character = text.charAt(at);
   const other = character === character.toLowerCase() ? character.toUpperCase() : character.toLowerCase();
-  // Not where that is another octet, or more than one.
+  // Outside ASCII the other case may be more than one octet.
   return other.length === 1 && other <= '\x7f' ? text.slice(0, at) + other + text.slice(at + 1) : text;
 }
 

@@ -1,4 +1,4 @@
-/** A fault that chance alone does not find: each letter is worth something only behind the one before it. */
+/** A fault that random inputs do not find without coverage: each letter reaches new code only after the one before it. */
 
 /** Throws for a text with `fault!` in it. */
 export function plantedFault(text: string): void {

@@ -1,8 +1,8 @@
 /**
  * Fuzzes parsers: `npm run fuzz`, `npm run fuzz -- --seconds 600 --target range`.
  *
- * `--seconds` is for all targets together, `--runs` in its place for each of them, which makes a run repeatable with its
- * `--seed`. `--keep` adds what reaches new code to the corpus; what breaks a promise is added in any case.
+ * `--seconds` limits all targets together. `--runs` replaces it by a number of inputs for each target, so that `--seed`
+ * repeats a run. `--keep` adds inputs that reach new code to the corpus. Inputs that break a promise are always added.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -54,7 +54,7 @@ function fuzzOne(target: Target): boolean {
   const result = fuzz({
     target,
     corpus: readCorpus(target.name),
-    // Of its own, so that a target does the same alone and among others.
+    // Each target has its own numbers, so that it does the same alone and among others.
     chance: createChance(Number(values.seed)),
     coverage,
     mayGoOn,
@@ -65,7 +65,7 @@ function fuzzOne(target: Target): boolean {
   return result.failure === undefined;
 }
 
-/** As a run of the tests reports it. */
+/** Returns a report in vitest's form. */
 function summary(numPassedTests: number, numFailedTests: number): object {
   return { numPassedTests, numFailedTests, numPendingTests: 0, numTodoTests: 0, testResults: [] };
 }

@@ -1,42 +1,42 @@
-/** What is fuzzed: a parser, and what must hold of it whatever it is given. */
+/** The targets of fuzzing: a parser, and a promise that it must keep for every input. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Field, Fields } from '../../src/http/fields.ts';
 
-/** Inputs are texts of octets (latin1). */
+/** A parser with its promise. Inputs are texts of octets (latin1). */
 export interface Target {
   readonly name: string;
-  /** What inputs begin with: one of each form. */
+  /** The first inputs: one of each form. */
   readonly seeds: readonly string[];
-  /** Words of the grammar, to put in. */
+  /** Words of the grammar, which are put into inputs. */
   readonly words: readonly string[];
-  /** Throws where a promise is broken. The same input has the same result. */
+  /** Throws where the input breaks the promise. The same input has the same result. */
   check(input: string): void;
 }
 
-/** Throws unless something holds. */
-export function must(isSo: boolean, promise: string): asserts isSo {
-  if (!isSo) throw new Error(`broken: ${promise}`);
+/** Throws `broken: …` with the promise where a condition is false. */
+export function must(isKept: boolean, promise: string): asserts isKept {
+  if (!isKept) throw new Error(`broken: ${promise}`);
 }
 
-/** Throws unless two values are the same throughout. */
+/** Throws `broken: …` with the promise and both values where they are not deeply equal. */
 export function mustEqual(got: unknown, want: unknown, promise: string): void {
   if (!isDeepStrictEqual(got, want)) {
     throw new Error(`broken: ${promise}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
   }
 }
 
-/** The lines of one field, as a listener gives them: without white space around, without control characters. */
+/** Returns one field line for each line of the input, as a listener passes it: trimmed, without control characters. */
 export function linesOf(name: string, input: string): Fields {
   return valuesOf(input).map((value): Field => [name, value]);
 }
 
-/** Values of lines, as a listener gives them. */
+/** Returns the field value of each line of the input, as a listener passes it. */
 export function valuesOf(input: string): string[] {
   return input.split('\n').map(asValue);
 }
 
-/** Lines of any fields, `name: value`. */
+/** Returns the field of each line `name: value` of the input. */
 export function fieldsOf(input: string): Fields {
   return input.split('\n').map((line): Field => {
     const colon = line.indexOf(':');
@@ -46,6 +46,6 @@ export function fieldsOf(input: string): Fields {
 }
 
 function asValue(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: no listener lets them through
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: no listener passes them on
   return text.replace(/[\u0000-\u0008\u000a-\u001f\u007f]/g, '').replace(/^[\t ]+|[\t ]+$/g, '');
 }

@@ -1,4 +1,4 @@
-/** All that is fuzzed. */
+/** All targets of fuzzing. */
 
 import type { Target } from './target.ts';
 import { cachingTargets } from './targets/caching.ts';

@@ -1,21 +1,21 @@
-/** Watches from another thread that no input runs for ever, and tells which one does. */
+/** Ends the process where an input runs for too long, from another thread, and names the input. */
 
 import { writeSync } from 'node:fs';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { addToCorpus } from './corpus.ts';
 import { longestInput } from './mutator.ts';
 
-/** However busy the machine is, no input takes so long. */
+/** The limit for one input. Even on a busy machine no input takes so long. */
 const patienceMs = 20_000;
 
-/** What both threads see: how many inputs there were, and the length and the octets of this one. */
+/** Memory that both threads see: the number of inputs so far, and the length and octets of the current one. */
 interface Shared {
   readonly counts: Int32Array;
   readonly octets: Uint8Array;
   readonly target: string;
 }
 
-/** The inputs of one target. */
+/** Watches the inputs of one target. */
 export class Watchdog implements Disposable {
   readonly #shared: Shared;
   readonly #worker: Worker;
@@ -28,7 +28,7 @@ export class Watchdog implements Disposable {
     this.#worker.unref();
   }
 
-  /** To be told before each input. */
+  /** Must be called before each input. */
   note(input: string): void {
     const { counts, octets } = this.#shared;
     counts[1] = Buffer.from(octets.buffer).write(input, 'latin1');
@@ -49,7 +49,7 @@ function watch({ counts, octets, target }: Shared): never {
     addToCorpus(target, [input]);
     writeSync(
       2,
-      `${target}: an input runs for more than ${patienceMs / 1000} s, and is kept:\n${JSON.stringify(input)}\n`,
+      `${target}: an input runs for more than ${patienceMs / 1000} s and was added to the corpus:\n${JSON.stringify(input)}\n`,
     );
     process.kill(process.pid, 'SIGKILL');
   }

@@ -1,4 +1,4 @@
-/** Who may pass by address, and what keeps responses from those who have not passed by credentials. */
+/** Access by address, and the fields that keep other caches from sharing responses that need credentials. */
 
 import { describe, expect, it } from 'vitest';
 import { parseAddressRange } from '../../src/config/address.ts';
@@ -28,7 +28,7 @@ describe('an address', () => {
     ['192.0.2.7', undefined, ['192.0.2.0/24'], false],
     ['192.0.2.7', undefined, ['192.0.2.8'], true],
     ['192.0.2.7', undefined, ['::/0'], true],
-    // Deny counts more than allow, however exact either is.
+    // Deny prevails over allow, however specific either is.
     ['192.0.2.7', ['192.0.2.7'], ['192.0.2.0/24'], false],
     ['192.0.2.7', ['192.0.2.0/24'], ['192.0.2.7'], false],
     ['192.0.2.8', ['192.0.2.0/24'], ['192.0.2.7'], true],
@@ -41,7 +41,7 @@ describe('an address', () => {
     ['2001:db8::7', ['0.0.0.0/0'], undefined, false],
     ['fe80::1%eth0', ['fe80::/10'], undefined, true],
     ['fe80::1%eth0', undefined, ['fe80::/10'], false],
-    // Nobody tells it, as for the peer of a Unix socket.
+    // The address is unknown, as that of a Unix socket's peer.
     ['', undefined, undefined, true],
     ['', undefined, ['0.0.0.0/0', '::/0'], true],
     ['', ['0.0.0.0/0', '::/0'], undefined, false],
@@ -63,22 +63,22 @@ function withCacheControl(...lines: readonly string[]): ProxyResponse {
 }
 
 describe('a response', () => {
-  const given = withCacheControl('Cache-Control: public, s-maxage=60');
+  const fromOrigin = withCacheControl('Cache-Control: public, s-maxage=60');
 
-  it('is as it was where nobody is asked for credentials', () => {
+  it('is unchanged on a route without credentials', () => {
     const access = createAccess({ allow: listOf(['192.0.2.7']), deny: undefined, credentials: undefined });
-    expect(access.present(given)).toBe(given);
-    expect(openAccess.present(given)).toBe(given);
+    expect(access.present(fromOrigin)).toBe(fromOrigin);
+    expect(openAccess.present(fromOrigin)).toBe(fromOrigin);
     const request = requestWith(['Authorization: Basic x', 'Authorization: x'], '/film?rw-key=1');
     const passed = openAccess.checkCredentials(request, routedOf(request), { address: '', forwardedFor: [] });
     expect(passed).toEqual({ request, routed: routedOf(request), user: undefined });
   });
 
   it.each([['basic'], ['bearer'], ['apiKey'], ['signedUrls']] as const)(
-    'is for one client where %s is asked for',
+    'is private on a route that requires %s',
     (kind) => {
       const access = createAccess({ allow: undefined, deny: undefined, credentials: createRules([kind]).rules });
-      expect(access.present(given).fields).toContainEqual(['cache-control', 'private']);
+      expect(access.present(fromOrigin).fields).toContainEqual(['cache-control', 'private']);
     },
   );
 
@@ -105,11 +105,11 @@ describe('a response', () => {
     ],
     [['Cache-Control: foo="bar', 'Cache-Control: public'], 'private, foo="bar'],
     [['Cache-Control: x-public, publicity, s-maxages=1'], 'private, x-public, publicity, s-maxages=1'],
-  ])('%j is %s', (lines, want) => {
+  ])('with %j becomes %s', (lines, want) => {
     expect(forOneClient(withCacheControl(...lines)).fields).toEqual(fieldsOf('ETag: "1"', `Cache-Control: ${want}`));
   });
 
-  it('says nothing to the caches of others (RFC 9213)', () => {
+  it('has no targeted fields for other caches (RFC 9213)', () => {
     const targeted = [
       'CDN-Cache-Control',
       'Rangeway-Cache-Control',
@@ -124,12 +124,12 @@ describe('a response', () => {
     );
   });
 
-  it('takes no longer for a directive that is no more than white space', () => {
+  it('is made in linear time for a long run of white space', () => {
     const { fields } = forOneClient(withCacheControl(`Cache-Control: a${' '.repeat(100_000)}b`));
     expect(fields.at(-1)?.[1]).toMatch(/^private, a +b$/);
   }, 1000);
 
-  it('is otherwise what it was', () => {
+  it('keeps its status, body and other properties', () => {
     const body = { kind: 'bytes', sizeBytes: 1, chunks: [Buffer.from('a')] } as const;
     const response: ProxyResponse = { status: 206, fields: [], body, closeConnection: true };
     expect(forOneClient(response)).toEqual({ ...response, fields: [['cache-control', 'private']] });

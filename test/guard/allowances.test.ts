@@ -1,4 +1,4 @@
-/** What one request may take of a route, and what it gives back, however it ends. */
+/** The limits of a route for one request, and their release when the request ends. */
 
 import { describe, expect, it } from 'vitest';
 import { type AllowanceRules, createAllowances } from '../../src/guard/limits/allowances.ts';
@@ -10,7 +10,7 @@ import { routeWith } from '../routing/route-sample.ts';
 import { createFakeOrigin } from '../support/origins/fake-origin.ts';
 import { noLimits } from '../support/proxies/open-gate.ts';
 
-const over = { bytesSent: 0, complete: true };
+const finished = { bytesSent: 0, complete: true };
 
 function request(changes: Partial<Pick<ProxyRequest, 'body' | 'bodySizeBytes'>> = {}): ProxyRequest {
   const plain: ProxyRequest = {
@@ -40,7 +40,7 @@ function createGround(rules: Partial<AllowanceRules>) {
     allowances.enter(request(changes), { address, forwardedFor: [] }, routed);
   const refusal = (address?: string, changes?: object): ProxyError | undefined => {
     try {
-      enter(address, changes).leave(over);
+      enter(address, changes).leave(finished);
       return undefined;
     } catch (thrown) {
       if (thrown instanceof ProxyError) return thrown;
@@ -76,19 +76,19 @@ async function codeOf(promise: Promise<unknown>): Promise<ErrorCode | 'none'> {
 }
 
 describe('requestsPerClient', () => {
-  it('is for requests that run, of one client each, and a place is given back once', () => {
+  it('limits the running requests of each client, and frees a place only once', () => {
     const { enter, refusal } = createGround({ requestsPerClient: 2 });
     const [first, second] = [enter(), enter()];
     const refused = refusal();
     expect(refused?.code).toBe('too_many_requests');
     expect(refused?.fields).toEqual([['retry-after', '1']]);
     expect(refusal('192.0.2.8')).toBeUndefined();
-    first.leave(over);
-    first.leave(over);
+    first.leave(finished);
+    first.leave(finished);
     expect(refusal()).toBeUndefined();
     const third = enter();
     expect(refusal()?.code).toBe('too_many_requests');
-    for (const each of [second, third]) each.leave({ ...over, complete: false });
+    for (const each of [second, third]) each.leave({ ...finished, complete: false });
     expect([enter(), enter()]).toHaveLength(2);
   });
 
@@ -98,7 +98,7 @@ describe('requestsPerClient', () => {
     ['2001:db8::1', '2001:db8:0:1::1', false],
     ['', '', true],
     ['192.0.2.7', '192.0.2.8', false],
-  ])('%j and %j have one share: %j', (one, other, isShared) => {
+  ])('%j and %j count as one client: %j', (one, other, isShared) => {
     const { enter, refusal } = createGround({ requestsPerClient: 1 });
     enter(one);
     expect(refusal(other)?.code).toBe(isShared ? 'too_many_requests' : undefined);
@@ -106,21 +106,21 @@ describe('requestsPerClient', () => {
 });
 
 describe('tunnelsPerClient', () => {
-  it('is for tunnels that are open, of one client each, and a place is given back once', () => {
+  it('limits the open tunnels of each client, and frees a place only once', () => {
     const { enter } = createGround({ tunnelsPerClient: 2, tunnelIdleTimeoutMs: 5_000 });
     const [first, second, third] = [enter(), enter(), enter()];
     expect(first.openTunnel()).toEqual({ idleTimeoutMs: 5_000 });
     second.openTunnel();
     expect(() => third.openTunnel()).toThrow(expect.objectContaining({ code: 'too_many_requests' }));
-    third.leave(over);
+    third.leave(finished);
     enter('192.0.2.8').openTunnel();
-    first.leave(over);
-    first.leave(over);
+    first.leave(finished);
+    first.leave(finished);
     enter().openTunnel();
     expect(() => enter().openTunnel()).toThrow(expect.objectContaining({ code: 'too_many_requests' }));
   });
 
-  it('is for no other requests', () => {
+  it('does not count other requests', () => {
     const { enter } = createGround({ tunnelsPerClient: 1 });
     enter().openTunnel();
     expect([enter(), enter()]).toHaveLength(2);
@@ -128,12 +128,12 @@ describe('tunnelsPerClient', () => {
 });
 
 describe('rate', () => {
-  it('is told in each response, refused ones and other refusals too', () => {
+  it('is stated in each response, and in refusals for any reason', () => {
     const rate = { requests: 3, seconds: 60, burst: 3 };
     const { enter, refusal } = createGround({ rate, requestsPerClient: 1, bodyBytes: 10 });
     const response: ProxyResponse = { status: 200, fields: [['a', 'b']], body: { kind: 'none' } };
-    const told = enter().present(response);
-    expect(told.fields).toEqual([
+    const presented = enter().present(response);
+    expect(presented.fields).toEqual([
       ['a', 'b'],
       ['ratelimit-policy', '"rangeway";q=3;w=60'],
       ['ratelimit', '"rangeway";r=2;t=40'],
@@ -149,7 +149,7 @@ describe('rate', () => {
     expect(refusal('192.0.2.8')).toBeUndefined();
   });
 
-  it('leaves a response alone where there is none', () => {
+  it('leaves a response unchanged without a limit', () => {
     const response: ProxyResponse = { status: 200, fields: [], body: { kind: 'none' } };
     expect(createGround({}).enter().present(response)).toBe(response);
   });
@@ -175,15 +175,15 @@ describe('bodyBytes', () => {
     expect(changes.body.isClosed).toBe(true);
   });
 
-  it('of 0 is for requests without a body', () => {
+  it('of 0 allows only requests without a body', () => {
     const { refusal } = createGround({ bodyBytes: 0 });
     expect(refusal()).toBeUndefined();
     expect(refusal(undefined, { body: bodyOf(1), bodySizeBytes: 1 })?.code).toBe('body_too_large');
   });
 });
 
-/** A question to the origin, on an errand of its own. */
-function question(client = 'a', method = 'GET'): OriginRequest & { readonly body: BodyStream | undefined } {
+/** Returns a request to the origin with an errand of its own. */
+function originRequest(client = 'a', method = 'GET'): OriginRequest & { readonly body: BodyStream | undefined } {
   return {
     method,
     target: '/',
@@ -231,59 +231,60 @@ describe('fills', () => {
       },
     ],
   ];
-  it.each(endings)('give their place back with %s', async (_name, end) => {
+  it.each(endings)('free their place with %s', async (_name, end) => {
     const ground = createGround({ fills: 1 });
     const { origin } = ground.enter();
-    const answer = origin.fetch(question());
+    const answer = origin.fetch(originRequest());
     answer.catch(() => {});
-    const refused = origin.fetch(question('b'));
+    const refused = origin.fetch(originRequest('b'));
     await expect(refused).rejects.toMatchObject({ code: 'origin_busy', status: 503, fields: [['retry-after', '1']] });
     await end(ground, answer);
     await answer.catch(() => {});
-    void origin.fetch(question('c')).catch(() => {});
+    void origin.fetch(originRequest('c')).catch(() => {});
     expect(ground.origin.requests).toBe(2);
-    expect(await codeOf(origin.fetch(question('d')))).toBe('origin_busy');
+    expect(await codeOf(origin.fetch(originRequest('d')))).toBe('origin_busy');
   });
 
-  it('are refused with the body of their request closed', async () => {
+  it('close the body of a refused request', async () => {
     const { enter } = createGround({ fills: 1 });
     const { origin } = enter();
-    void origin.fetch(question()).catch(() => {});
+    void origin.fetch(originRequest()).catch(() => {});
     const body = bodyOf(5);
-    expect(await codeOf(origin.fetch({ ...question(), body }))).toBe('origin_busy');
+    expect(await codeOf(origin.fetch({ ...originRequest(), body }))).toBe('origin_busy');
     expect(body.isClosed).toBe(true);
   });
 
-  it('of one client are refused to that one', async () => {
+  it('of one client are limited by fillsPerClient', async () => {
     const { enter } = createGround({ fillsPerClient: 1 });
     const { origin } = enter();
-    void origin.fetch(question('a')).catch(() => {});
-    const refused = origin.fetch(question('a'));
+    void origin.fetch(originRequest('a')).catch(() => {});
+    const refused = origin.fetch(originRequest('a'));
     await expect(refused).rejects.toMatchObject({ code: 'too_many_requests', status: 429 });
-    void origin.fetch(question('b')).catch(() => {});
-    expect(await codeOf(origin.fetch(question('b')))).toBe('too_many_requests');
+    void origin.fetch(originRequest('b')).catch(() => {});
+    expect(await codeOf(origin.fetch(originRequest('b')))).toBe('too_many_requests');
   });
 
-  it('are taken up again although others have the place now', async () => {
+  it('are resumed although another fill has taken the place', async () => {
     const { enter, origin: behind } = createGround({ fills: 1, fillsPerClient: 1 });
     const { origin } = enter();
-    const first = question('a');
+    const first = originRequest('a');
     const broken = origin.fetch(first);
     (await behind.next()).fail(new ProxyError('origin_reset'));
     await codeOf(broken);
-    void origin.fetch(question('b')).catch(() => {});
+    void origin.fetch(originRequest('b')).catch(() => {});
     void origin.fetch(first).catch(() => {});
     expect(behind.requests).toBe(3);
   });
 
-  it('are counted for nobody where nobody answers for them', async () => {
+  it('are not counted without an errand', async () => {
     const { enter, origin: behind } = createGround({ fills: 1 });
     const { origin } = enter();
-    for (let count = 0; count < 3; count += 1) void origin.fetch({ ...question(), errand: undefined }).catch(() => {});
+    for (let count = 0; count < 3; count += 1)
+      void origin.fetch({ ...originRequest(), errand: undefined }).catch(() => {});
     expect(behind.requests).toBe(3);
   });
 
-  it('have the origin as it is where nothing is limited', () => {
+  it('use the origin itself without limits', () => {
     const { enter, origin } = createGround({});
     expect(enter().origin).toBe(origin);
   });
@@ -293,32 +294,34 @@ describe('amplification', () => {
   const amplification = { factor: 2, freeBytes: 1000, windowMs: 1000 };
 
   async function fetched(ground: ReturnType<typeof createGround>, bytes: number, client = '192.0.2.7') {
-    const answer = ground.enter(client).origin.fetch(question(client));
+    const answer = ground.enter(client).origin.fetch(originRequest(client));
     (await ground.origin.next()).respond({}, new Uint8Array(bytes));
     return await sizeOf((await answer).body);
   }
 
-  it('counts the bytes of bodies as they come, and lets one that is read go on to its end', async () => {
+  it('counts the bytes of bodies as they arrive, and does not end a body that is read', async () => {
     const ground = createGround({ amplification });
-    const answer = ground.enter().origin.fetch(question('192.0.2.7'));
+    const answer = ground.enter().origin.fetch(originRequest('192.0.2.7'));
     const exchange = await ground.origin.next();
     exchange.head();
     const read = sizeOf((await answer).body);
     await exchange.send(new Uint8Array(1001));
-    expect(await codeOf(ground.enter().origin.fetch(question('192.0.2.7')))).toBe('origin_share_spent');
+    expect(await codeOf(ground.enter().origin.fetch(originRequest('192.0.2.7')))).toBe('origin_share_spent');
     void exchange.send(new Uint8Array(5000));
     exchange.end();
     expect(await read).toBe(6001);
-    void ground.enter().origin.fetch(question('192.0.2.7', 'HEAD'));
+    void ground.enter().origin.fetch(originRequest('192.0.2.7', 'HEAD'));
     expect(ground.origin.requests).toBe(2);
   });
 
-  it('gives up what many GETs of a client still wait for as soon as its share is spent', async () => {
+  it('gives up the waiting GETs of a client, except the first four, once its share is spent', async () => {
     const ground = createGround({ amplification });
     const { origin } = ground.enter();
-    const few = Array.from({ length: 4 }, () => origin.fetch(question()));
-    const [fifth, sixth, others] = [question(), question(), question('b')].map((each) => origin.fetch(each));
-    const methods = ['HEAD', 'POST'].map((method) => origin.fetch(question('a', method)));
+    const few = Array.from({ length: 4 }, () => origin.fetch(originRequest()));
+    const [fifth, sixth, others] = [originRequest(), originRequest(), originRequest('b')].map((each) =>
+      origin.fetch(each),
+    );
+    const methods = ['HEAD', 'POST'].map((method) => origin.fetch(originRequest('a', method)));
     for (const each of [...few, fifth, sixth, others]) each?.catch(() => {});
     const exchange = await ground.origin.next();
     exchange.head();
@@ -330,24 +333,24 @@ describe('amplification', () => {
       (await ground.origin.next()).head({ framing: 'none' });
       expect((await one).status).toBe(200);
     }
-    // The two that were given up are before them.
+    // The two exchanges that were given up precede them.
     for (const other of [others, ...methods]) {
       (await ground.origin.next(2)).head({ framing: 'none' });
       expect((await other)?.status).toBe(200);
     }
   });
 
-  it('does not count our own errors as something that was delivered', async () => {
+  it("does not count the proxy's own errors as delivered bytes", async () => {
     const ground = createGround({ amplification });
     await fetched(ground, 1010);
     const allowance = ground.enter();
     const problem = { title: 'Error', status: 429, detail: '' };
     allowance.present({ status: 429, fields: [], body: { kind: 'none' }, problem });
     allowance.leave({ bytesSent: 5000, complete: true });
-    expect(await codeOf(ground.enter().origin.fetch(question('192.0.2.7')))).toBe('origin_share_spent');
+    expect(await codeOf(ground.enter().origin.fetch(originRequest('192.0.2.7')))).toBe('origin_share_spent');
   });
 
-  it('reads the end of a body whose last byte was too much', async () => {
+  it('reads a body to its end although it exceeds the share', async () => {
     const ground = createGround({ amplification });
     expect(await fetched(ground, 5000)).toBe(5000);
   });
@@ -356,45 +359,51 @@ describe('amplification', () => {
     [undefined, true],
     [300_000, true],
     [900, false],
-  ])('counts what is on its way of a body that is closed unread, of %j bytes: spent %s', async (sizeBytes, isSpent) => {
-    const ground = createGround({ amplification });
-    const { origin } = ground.enter();
-    const answer = origin.fetch(question());
-    (await ground.origin.next()).head({
-      fields: sizeBytes === undefined ? {} : { 'content-length': `${sizeBytes}` },
-    });
-    const { body } = await answer;
-    body.close();
-    body.close();
-    const again = origin.fetch(question());
-    again.catch(() => {});
-    expect(ground.origin.requests).toBe(isSpent ? 1 : 2);
-  });
+  ])(
+    'counts the bytes in transit of a body that is closed unread, of %j bytes: spent %s',
+    async (sizeBytes, isSpent) => {
+      const ground = createGround({ amplification });
+      const { origin } = ground.enter();
+      const answer = origin.fetch(originRequest());
+      (await ground.origin.next()).head({
+        fields: sizeBytes === undefined ? {} : { 'content-length': `${sizeBytes}` },
+      });
+      const { body } = await answer;
+      body.close();
+      body.close();
+      const again = origin.fetch(originRequest());
+      again.catch(() => {});
+      expect(ground.origin.requests).toBe(isSpent ? 1 : 2);
+    },
+  );
 
-  it.each(['stream', 'bytes'] as const)('is paid for by what is delivered of a body of %s, once', async (kind) => {
-    const ground = createGround({ amplification });
-    await fetched(ground, 3000);
-    const isSpent = async () => {
-      const before = ground.origin.requests;
-      await codeOf(Promise.race([ground.enter().origin.fetch(question('192.0.2.7')), Promise.resolve()]));
-      return ground.origin.requests === before;
-    };
-    expect(await isSpent()).toBe(true);
-    const allowance = ground.enter();
-    const chunks = [new Uint8Array(500), new Uint8Array(499)];
-    const body =
-      kind === 'bytes' ? { kind, sizeBytes: 999, chunks } : { kind, sizeBytes: 999, stream: bodyOf(500, 499) };
-    const presented = allowance.present({ status: 200, fields: [], body });
-    const bytesSent = presented.body.kind === 'stream' ? await sizeOf(presented.body.stream) : 999;
-    allowance.leave({ bytesSent, complete: true });
-    allowance.leave({ bytesSent, complete: true });
-    expect(await isSpent()).toBe(true);
-    const rest = ground.enter();
-    rest.leave({ bytesSent: 1, complete: true });
-    expect(await isSpent()).toBe(false);
-  });
+  it.each(['stream', 'bytes'] as const)(
+    'is paid back once by the delivered bytes of a body of kind %s',
+    async (kind) => {
+      const ground = createGround({ amplification });
+      await fetched(ground, 3000);
+      const isSpent = async () => {
+        const before = ground.origin.requests;
+        await codeOf(Promise.race([ground.enter().origin.fetch(originRequest('192.0.2.7')), Promise.resolve()]));
+        return ground.origin.requests === before;
+      };
+      expect(await isSpent()).toBe(true);
+      const allowance = ground.enter();
+      const chunks = [new Uint8Array(500), new Uint8Array(499)];
+      const body =
+        kind === 'bytes' ? { kind, sizeBytes: 999, chunks } : { kind, sizeBytes: 999, stream: bodyOf(500, 499) };
+      const presented = allowance.present({ status: 200, fields: [], body });
+      const bytesSent = presented.body.kind === 'stream' ? await sizeOf(presented.body.stream) : 999;
+      allowance.leave({ bytesSent, complete: true });
+      allowance.leave({ bytesSent, complete: true });
+      expect(await isSpent()).toBe(true);
+      const rest = ground.enter();
+      rest.leave({ bytesSent: 1, complete: true });
+      expect(await isSpent()).toBe(false);
+    },
+  );
 
-  it('is paid for while a long body is being delivered', async () => {
+  it('is paid back while a long body is being delivered', async () => {
     const ground = createGround({ amplification });
     await fetched(ground, 2000);
     const allowance = ground.enter();
@@ -406,9 +415,9 @@ describe('amplification', () => {
     if (body.kind !== 'stream') throw new Error('not a stream');
     const chunks = body.stream[Symbol.asyncIterator]();
     await chunks.next();
-    expect(await codeOf(ground.enter().origin.fetch(question('192.0.2.7')))).toBe('origin_share_spent');
+    expect(await codeOf(ground.enter().origin.fetch(originRequest('192.0.2.7')))).toBe('origin_share_spent');
     await chunks.next();
-    void ground.enter().origin.fetch(question('192.0.2.7'));
+    void ground.enter().origin.fetch(originRequest('192.0.2.7'));
     expect(ground.origin.requests).toBe(2);
   });
 });

@@ -1,4 +1,4 @@
-/** Readers of transfers for which more has come than their client may owe. */
+/** Readers of transfers that have brought more bytes than their client may owe. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { settled } from '../support/clients/conversation.ts';
@@ -9,7 +9,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 40_000;
 const whole = patternBytes(0, size);
-/** A client may owe 10,000 bytes, for good; a delivered byte pays for two. */
+/** A client may owe 10,000 bytes, and time pays nothing back. A delivered byte pays for two. */
 const amplification = { factor: 2, freeBytes: 10_000, windowMs: 1e12 };
 
 let proxy: WholeProxy;
@@ -29,7 +29,7 @@ async function run(transfer: Transfer): Promise<void> {
 }
 
 describe('a client that reads more slowly than the origin sends', () => {
-  it.each([true, false])('gets all of it by one transfer; the origin gives parts: %s', async (hasRanges) => {
+  it.each([true, false])('gets the whole body by one transfer; the origin supports ranges: %s', async (hasRanges) => {
     const origin = createRangeOrigin(proxy.origin, { sizeBytes: size, hasRanges });
     const client = proxy.send();
     await run(await origin.begin());
@@ -40,8 +40,8 @@ describe('a client that reads more slowly than the origin sends', () => {
   });
 });
 
-describe('a client that wants what lies far behind', () => {
-  it('gets it, and nothing new until it has been paid for', async () => {
+describe('a client that requests a range near the end of an origin without ranges', () => {
+  it('gets the range, and no new transfer until delivered bytes have paid for it', async () => {
     const origin = createRangeOrigin(proxy.origin, { sizeBytes: size, hasRanges: false });
     const client = proxy.send({ fields: { range: 'bytes=39999-' } });
     await run(await origin.begin());
@@ -58,8 +58,8 @@ describe('a client that wants what lies far behind', () => {
   });
 });
 
-describe('what is relayed and not stored', () => {
-  it('goes on as long as it is read, however long it is', async () => {
+describe('a body that is relayed and not stored', () => {
+  it('continues while it is read, regardless of its length', async () => {
     const client = proxy.send({ target: '/live' });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { 'cache-control': 'no-store' } });

@@ -1,15 +1,15 @@
-/** What may come from the origin for what is delivered: what clients owe, and what is refused to them. */
+/** Bytes from the origin in proportion to delivered bytes: how much a client owes, and when its transfers are refused. */
 
 import { describe, expect, it } from 'vitest';
 import { OriginShare, type ShareRules } from '../../src/guard/limits/limited-origin.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 
-/** A client may owe 1000 bytes; 10 of them are forgotten in a second, and a delivered one pays for 10. */
+/** A client may owe 1000 bytes. A second pays for 10 bytes, and so does a delivered byte. */
 const rules: ShareRules = { factor: 10, freeBytes: 1000, windowMs: 100_000 };
 
-function createShare(of = rules) {
+function createShare(shareRules = rules) {
   const clock = { ms: 5 };
-  return { clock, share: new OriginShare(of, () => clock.ms) };
+  return { clock, share: new OriginShare(shareRules, () => clock.ms) };
 }
 
 function describeRefusal(refusal: unknown): string {
@@ -18,7 +18,7 @@ function describeRefusal(refusal: unknown): string {
   return `${refusal.fields.find(([name]) => name === 'retry-after')?.[1]} s, ${refusal.detail}`;
 }
 
-/** Whether a client may begin a transfer, or when to come back and why. */
+/** Returns `may` where a client may begin a transfer, and otherwise the Retry-After and the reason. */
 function begun(share: OriginShare, client = 'a'): string {
   try {
     share.begin(client);
@@ -39,7 +39,7 @@ describe('a client', () => {
     [1010, spent(1)],
     [1011, spent(2)],
     [6000, spent(500)],
-  ])('that owes %i bytes begins a transfer: %s; others do', (owedBytes, want) => {
+  ])('that owes %i bytes begins a transfer: %s; other clients do', (owedBytes, want) => {
     const { share } = createShare();
     share.charge('a', owedBytes);
     expect(begun(share)).toBe(want);
@@ -50,14 +50,14 @@ describe('a client', () => {
     [500, 'may'],
     [501, '1 s, no client reads the transfer'],
     [2000, '150 s, no client reads the transfer'],
-  ])('that owes %i bytes has a transfer go on that no client reads: %s', (owedBytes, want) => {
+  ])('that owes %i bytes keeps a transfer that no client reads: %s', (owedBytes, want) => {
     const { share } = createShare();
     share.charge('a', owedBytes);
     expect(describeRefusal(share.whyNotUnread('a'))).toBe(want);
     expect(share.whyNotUnread('b')).toBeUndefined();
   });
 
-  it('begins one again when what was delivered has paid for it', () => {
+  it('begins a transfer again when delivered bytes have paid for it', () => {
     const { share } = createShare();
     share.charge('a', 2000);
     share.repay('a', 99);
@@ -66,7 +66,7 @@ describe('a client', () => {
     expect(begun(share)).toBe('may');
   });
 
-  it('begins one again when time has passed', () => {
+  it('begins a transfer again when time has paid for it', () => {
     const { clock, share } = createShare();
     share.charge('a', 2000);
     clock.ms += 99_999;
@@ -75,7 +75,7 @@ describe('a client', () => {
     expect(begun(share)).toBe('may');
   });
 
-  it('cannot save up what was delivered before', () => {
+  it('gets no credit for bytes that were delivered before', () => {
     const { share } = createShare();
     share.repay('a', 1_000_000);
     share.charge('a', 1);
@@ -84,7 +84,7 @@ describe('a client', () => {
     expect(begun(share)).toBe(spent(1));
   });
 
-  it('is named each time that it owes more than it may', () => {
+  it('is reported at each charge while it owes more than it may', () => {
     const { share } = createShare();
     const named: string[] = [];
     share.watch((client) => named.push(client));
@@ -95,7 +95,7 @@ describe('a client', () => {
 });
 
 describe('amounts', () => {
-  it.each([1e6, 100e9, 1e15])('are exact to the byte in thousands where %i bytes are free, for days', (freeBytes) => {
+  it.each([1e6, 100e9, 1e15])('are exact to a thousandth of %i free bytes after ten days', (freeBytes) => {
     const { clock, share } = createShare({ factor: 1, freeBytes, windowMs: 600_000 });
     clock.ms = 10 * 86_400_000;
     const chunk = Math.ceil(freeBytes / 500);

@@ -1,4 +1,4 @@
-/** The names of clients where it is counted what each takes: who counts as one. */
+/** The names of clients in limits: which addresses count as one client. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -23,7 +23,7 @@ describe('the name of a client', () => {
     ['1:2:3:4:5:6:192.0.2.7', '1:2:3:4::/64'],
   ])('%j is %j', (address, name) => expect(clientName(address)).toBe(name));
 
-  it('is the first 64 bits of IPv6, however the address is written', () => {
+  it('is the /64 prefix of an IPv6 address in any notation', () => {
     const groups = fc.array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 });
     fc.assert(
       fc.property(groups, fc.nat(7), fc.nat(8), fc.boolean(), (all, from, length, isLong) => {

@@ -1,4 +1,4 @@
-/** Who is believed what of clients. */
+/** The client of a request, and which forwarding fields of which peers count for it. */
 
 import { describe, expect, it } from 'vitest';
 import { parseAddressRange } from '../../src/config/address.ts';
@@ -13,7 +13,7 @@ function trust(fields: ForwardingTrust['fields'], hasUnix = false): ForwardingTr
   return { isTrusted: createPeerList(hasUnix ? [...trusted, 'unix'] : trusted), fields };
 }
 
-function requestWith(lines: readonly string[], given: Partial<ProxyRequest> = {}): ProxyRequest {
+function requestWith(lines: readonly string[], changes: Partial<ProxyRequest> = {}): ProxyRequest {
   return {
     method: 'GET',
     scheme: 'http',
@@ -27,14 +27,18 @@ function requestWith(lines: readonly string[], given: Partial<ProxyRequest> = {}
     receivedAt: 0,
     signal: new AbortController().signal,
     sendInterim: () => undefined,
-    ...given,
+    ...changes,
   };
 }
 
-/** Who it is, the way, and what is asked for, in short. */
-function told(lines: readonly string[], fields: ForwardingTrust['fields'], given: Partial<ProxyRequest> = {}): string {
+/** Formats the client's address, the forwarding chain, and scheme and authority of the request; or returns the error code. */
+function identified(
+  lines: readonly string[],
+  fields: ForwardingTrust['fields'],
+  changes: Partial<ProxyRequest> = {},
+): string {
   try {
-    const { request, client } = identify(requestWith(lines, given), trust(fields, true));
+    const { request, client } = identify(requestWith(lines, changes), trust(fields, true));
     return `${client.address} [${client.forwardedFor.join(' ')}] ${request.scheme}://${request.authority}`;
   } catch (thrown) {
     return codeOf(thrown);
@@ -49,32 +53,32 @@ describe('identify', () => {
     ['::ffff:192.0.2.7', '192.0.2.7'],
     ['fe80::1%eth0', 'fe80::1'],
     ['', ''],
-  ])('takes the peer %j, which is not trusted, for the client, and its request as it is', (address, want) => {
+  ])('takes the untrusted peer %j for the client, and leaves its request unchanged', (address, want) => {
     const lines = ['X-Forwarded-For: 198.51.100.1', 'X-Forwarded-Proto: https', 'X-Forwarded-Host: evil.test'];
     const request = requestWith([...lines, 'Forwarded: for="'], { peer: { address, port: 1 } });
     for (const fields of ['x-forwarded', 'forwarded'] as const) {
-      const identified = identify(request, trust(fields));
-      expect(identified.request).toBe(request);
-      expect(identified.client).toEqual({ address: want, forwardedFor: [] });
+      const result = identify(request, trust(fields));
+      expect(result.request).toBe(request);
+      expect(result.client).toEqual({ address: want, forwardedFor: [] });
     }
   });
 
-  it('says that a trusted proxy vouches for a request, and that nobody else does', () => {
+  it('reports that a trusted proxy vouches for a request, and no other peer', () => {
     expect(identify(requestWith([]), trust('x-forwarded')).client.isVouchedFor).toBe(true);
-    const stranger = requestWith([], { peer: { address: '192.0.2.7', port: 1 } });
-    expect(identify(stranger, trust('x-forwarded')).client.isVouchedFor).toBeUndefined();
+    const untrusted = requestWith([], { peer: { address: '192.0.2.7', port: 1 } });
+    expect(identify(untrusted, trust('x-forwarded')).client.isVouchedFor).toBeUndefined();
   });
 
-  it('gives the request itself where a trusted peer tells nothing else', () => {
+  it('returns the same request where the fields of a trusted peer change nothing', () => {
     const request = requestWith(['X-Forwarded-For: 192.0.2.7', 'X-Forwarded-Proto: http']);
     expect(identify(request, trust('x-forwarded')).request).toBe(request);
   });
 
-  it('leaves everything else of a request as it is', () => {
+  it('leaves the rest of a request unchanged', () => {
     const request = requestWith(['X-Forwarded-Proto: https']);
-    const { request: asked } = identify(request, trust('x-forwarded'));
-    expect(asked).toMatchObject({ scheme: 'https', authority: 'inner.test', fields: request.fields, target: '/' });
-    expect(asked.signal).toBe(request.signal);
+    const { request: result } = identify(request, trust('x-forwarded'));
+    expect(result).toMatchObject({ scheme: 'https', authority: 'inner.test', fields: request.fields, target: '/' });
+    expect(result.signal).toBe(request.signal);
   });
 });
 
@@ -83,18 +87,18 @@ describe('identify by X-Forwarded-*', () => {
     [[], `10.0.0.1 [] ${asIs}`],
     [['X-Forwarded-For:'], `10.0.0.1 [] ${asIs}`],
     [['X-Forwarded-For: 192.0.2.7'], `192.0.2.7 [192.0.2.7] ${asIs}`],
-    // Backwards past those who are trusted, and not further.
+    // From the right past trusted proxies, up to the first address that is not trusted.
     [['X-Forwarded-For: 192.0.2.7, 10.0.0.2'], `192.0.2.7 [192.0.2.7 10.0.0.2] ${asIs}`],
     [['X-Forwarded-For: 198.51.100.66, 192.0.2.7, 10.0.0.2'], `192.0.2.7 [192.0.2.7 10.0.0.2] ${asIs}`],
     [['X-Forwarded-For: 10.0.0.9, 192.0.2.7'], `192.0.2.7 [192.0.2.7] ${asIs}`],
     [['X-Forwarded-For: 198.51.100.66', 'X-Forwarded-For: 192.0.2.7'], `192.0.2.7 [192.0.2.7] ${asIs}`],
     [['X-Forwarded-For: 10.0.0.3, 10.0.0.2'], `10.0.0.3 [10.0.0.3 10.0.0.2] ${asIs}`],
-    // Ports, brackets, forms.
+    // Ports, brackets, and notations of addresses.
     [['X-Forwarded-For: 192.0.2.7:4711'], `192.0.2.7 [192.0.2.7] ${asIs}`],
     [['X-Forwarded-For: 2001:DB8::7'], `2001:db8::7 [2001:db8::7] ${asIs}`],
     [['X-Forwarded-For: [2001:db8::7]:4711, 2001:db8:ffff::2'], `2001:db8::7 [2001:db8::7 2001:db8:ffff::2] ${asIs}`],
     [['X-Forwarded-For: ::ffff:192.0.2.7'], `192.0.2.7 [192.0.2.7] ${asIs}`],
-    // Not told, or not readable: nobody, and never the proxy itself.
+    // An unknown or malformed address is no address, and never that of the proxy.
     [['X-Forwarded-For: unknown'], ` [unknown] ${asIs}`],
     [['X-Forwarded-For: 192.0.2.7, garbage'], ` [unknown] ${asIs}`],
     [['X-Forwarded-For: 192.0.2.7, _proxy, 10.0.0.2'], ` [_proxy 10.0.0.2] ${asIs}`],
@@ -111,7 +115,7 @@ describe('identify by X-Forwarded-*', () => {
     [['X-Forwarded-Host: [::1]', 'X-Forwarded-Port: 8080'], '10.0.0.1 [] http://[::1]:8080'],
     [['X-Forwarded-Port: 8080'], '10.0.0.1 [] http://inner.test:8080'],
     [['X-Forwarded-Proto: https', 'X-Forwarded-Port: 443'], '10.0.0.1 [] https://inner.test:443'],
-    // A port that says the contrary of the scheme is that of some other connection.
+    // A port that contradicts the scheme is ignored: it is that of another connection.
     [['X-Forwarded-Proto: https', 'X-Forwarded-Port: 80'], '10.0.0.1 [] https://inner.test'],
     [['X-Forwarded-Port: 443'], `10.0.0.1 [] ${asIs}`],
     [['X-Forwarded-Port: 0'], `10.0.0.1 [] ${asIs}`],
@@ -122,7 +126,7 @@ describe('identify by X-Forwarded-*', () => {
     [['X-Forwarded-Host: a.test/path'], 'malformed_request'],
     [['X-Forwarded-Host: a.test:99999'], 'malformed_request'],
     [['X-Forwarded-Host:'], `10.0.0.1 [] ${asIs}`],
-    // Aligned with the walk: what the proxy next to the client says, and not what the client says.
+    // The members of the proxy next to the client count, not those that the client sent.
     [
       ['X-Forwarded-For: 192.0.2.7', 'X-Forwarded-Host: evil.test, a.test', 'X-Forwarded-Proto: https, http'],
       '192.0.2.7 [192.0.2.7] http://a.test',
@@ -140,32 +144,32 @@ describe('identify by X-Forwarded-*', () => {
       '192.0.2.7 [192.0.2.7 10.0.0.2] https://a.test',
     ],
     [['X-Forwarded-Host: evil.test, a.test'], '10.0.0.1 [] http://a.test'],
-    // The family that is not trusted says nothing.
+    // The other family of fields is ignored.
     [['Forwarded: for=192.0.2.7;host=evil.test;proto=https'], `10.0.0.1 [] ${asIs}`],
     [['Forwarded: "'], `10.0.0.1 [] ${asIs}`],
     [['X-Real-IP: 192.0.2.7', 'X-Forwarded-Scheme: https', 'X-Forwarded-Ssl: on'], `10.0.0.1 [] ${asIs}`],
   ];
-  it.each(rows)('%j', (lines, want) => expect(told(lines, 'x-forwarded')).toBe(want));
+  it.each(rows)('%j', (lines, want) => expect(identified(lines, 'x-forwarded')).toBe(want));
 
-  it('reads so many steps and no more', () => {
+  it('reads at most 100 addresses', () => {
     const way = ['192.0.2.7', ...Array.from({ length: 5000 }, () => '10.0.0.2')].join(', ');
     const { client } = identify(requestWith([`X-Forwarded-For: ${way}`]), trust('x-forwarded'));
     expect(client).toMatchObject({ address: '10.0.0.2', forwardedFor: Array.from({ length: 100 }, () => '10.0.0.2') });
   });
 
-  it('believes a peer of a Unix socket only where the operator says so', () => {
+  it('trusts the peer of a Unix socket only where it is configured', () => {
     const peer = { address: '', port: 0 };
     const lines = ['X-Forwarded-For: 192.0.2.7', 'X-Forwarded-Proto: https'];
-    expect(told(lines, 'x-forwarded', { peer })).toBe('192.0.2.7 [192.0.2.7] https://inner.test');
-    expect(told([], 'x-forwarded', { peer })).toBe(` [] ${asIs}`);
+    expect(identified(lines, 'x-forwarded', { peer })).toBe('192.0.2.7 [192.0.2.7] https://inner.test');
+    expect(identified([], 'x-forwarded', { peer })).toBe(` [] ${asIs}`);
     const request = requestWith(lines, { peer });
     expect(identify(request, trust('x-forwarded'))).toEqual({ request, client: { address: '', forwardedFor: [] } });
   });
 
-  it('gives an HTTP/1.0 request without Host the authority that is told', () => {
-    const given = { authority: '', version: '1.0' };
-    expect(told(['X-Forwarded-Host: a.test'], 'x-forwarded', given)).toBe('10.0.0.1 [] http://a.test');
-    expect(told(['X-Forwarded-Port: 8080'], 'x-forwarded', given)).toBe('10.0.0.1 [] http://');
+  it('gives an HTTP/1.0 request without Host the forwarded authority', () => {
+    const changes = { authority: '', version: '1.0' };
+    expect(identified(['X-Forwarded-Host: a.test'], 'x-forwarded', changes)).toBe('10.0.0.1 [] http://a.test');
+    expect(identified(['X-Forwarded-Port: 8080'], 'x-forwarded', changes)).toBe('10.0.0.1 [] http://');
   });
 });
 
@@ -183,7 +187,7 @@ describe('identify by Forwarded, RFC 7239', () => {
       '192.0.2.7 [192.0.2.7 10.0.0.2] http://a.test:8080',
     ],
     [['Forwarded: host=evil.test, for=192.0.2.7'], `192.0.2.7 [192.0.2.7] ${asIs}`],
-    // What the nearest does not say, the next one may.
+    // A parameter that the client's element lacks is taken from the next element.
     [
       ['Forwarded: for=192.0.2.7, for=10.0.0.2;proto=https;host=a.test'],
       '192.0.2.7 [192.0.2.7 10.0.0.2] https://a.test',
@@ -194,12 +198,12 @@ describe('identify by Forwarded, RFC 7239', () => {
     [['Forwarded: for=192.0.2.7;proto=ftp'], `192.0.2.7 [192.0.2.7] ${asIs}`],
     [['Forwarded: for=192.0.2.7;host=""'], `192.0.2.7 [192.0.2.7] ${asIs}`],
     [['Forwarded: for=192.0.2.7;host="a b"'], 'malformed_request'],
-    // What cannot be read may hide who has sent it: the request goes no further.
+    // A malformed field may hide the client, so the request is refused.
     [['Forwarded: for="', 'Forwarded: for=192.0.2.7'], 'malformed_request'],
     [['Forwarded: for=", for=192.0.2.7'], 'malformed_request'],
     [['Forwarded: for=192.0.2.7;for=192.0.2.8'], 'malformed_request'],
-    // The family that is not trusted says nothing.
+    // The other family of fields is ignored.
     [['X-Forwarded-For: 192.0.2.7', 'X-Forwarded-Proto: https', 'X-Forwarded-Host: a b'], `10.0.0.1 [] ${asIs}`],
   ];
-  it.each(rows)('%j', (lines, want) => expect(told(lines, 'forwarded')).toBe(want));
+  it.each(rows)('%j', (lines, want) => expect(identified(lines, 'forwarded')).toBe(want));
 });

@@ -1,4 +1,4 @@
-/** What a browser needs so that a page of another origin may use ranges (Fetch §3.3), and what nobody else gets. */
+/** CORS: the fields with which a page of an allowed origin may use ranges (Fetch §3.3). Other origins do not get them. */
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
@@ -21,14 +21,14 @@ const preflightOf = (origin: string, ...more: readonly string[]) => ({
   fields: fieldsOf(`Origin: ${origin}`, 'Access-Control-Request-Method: GET', ...more),
 });
 
-function preflight(given: Partial<CorsPolicy>, request: { method: string; fields: Fields }) {
-  return createCors({ ...policy, ...given }).answerPreflight(request);
+function preflight(changes: Partial<CorsPolicy>, request: { method: string; fields: Fields }) {
+  return createCors({ ...policy, ...changes }).answerPreflight(request);
 }
 
 const setOf = (fields: Fields, name: string) => listMembers(fieldValue(fields, name)).map((each) => each.toLowerCase());
 
 describe('a preflight request', () => {
-  it('is answered here with all that the page may', () => {
+  it('is answered by the proxy with everything that the page may use', () => {
     expect(preflight({}, preflightOf(app))).toEqual({
       status: 204,
       fields: fieldsOf(
@@ -42,7 +42,7 @@ describe('a preflight request', () => {
     });
   });
 
-  it.each<[origin: string, given: Partial<CorsPolicy>, want: string | undefined]>([
+  it.each<[origin: string, changes: Partial<CorsPolicy>, want: string | undefined]>([
     [app, {}, app],
     ['http://[::1]:8080', {}, 'http://[::1]:8080'],
     ['null', {}, 'null'],
@@ -60,46 +60,46 @@ describe('a preflight request', () => {
     ['', {}, undefined],
     ['https://evil.test', { origins: ['*'] }, '*'],
     ['null', { origins: ['*'] }, '*'],
-  ])('of %j with %j: %s', (origin, given, want) => {
-    const fields = preflight(given, preflightOf(origin))?.fields ?? [];
+  ])('of %j with %j: %s', (origin, changes, want) => {
+    const fields = preflight(changes, preflightOf(origin))?.fields ?? [];
     expect(fieldLines(fields, 'access-control-allow-origin')).toEqual(want === undefined ? [] : [want]);
-    // Who is not allowed is told nothing of what others may.
+    // An origin that is not allowed does not learn what other origins may do.
     if (want === undefined) expect(fields).toEqual(fieldsOf('Vary: Origin, Access-Control-Request-Method'));
   });
 
-  it('lets cookies and credentials pass where the operator wants it', () => {
+  it('allows credentials where it is configured', () => {
     const fields = preflight({ credentials: true }, preflightOf(app))?.fields ?? [];
     expect(fieldValue(fields, 'access-control-allow-credentials')).toBe('true');
   });
 
-  it('lets nobody into private networks', () => {
-    const asking = preflightOf(app, 'Access-Control-Request-Private-Network: true');
-    expect(preflight({}, asking)).toEqual(preflight({}, preflightOf(app)));
+  it('does not allow access to private networks', () => {
+    const request = preflightOf(app, 'Access-Control-Request-Private-Network: true');
+    expect(preflight({}, request)).toEqual(preflight({}, preflightOf(app)));
   });
 
   it.each<[name: string, method: string, lines: readonly string[]]>([
     ['GET', 'GET', [`Origin: ${app}`, 'Access-Control-Request-Method: GET']],
     ['OPTIONS without Origin', 'OPTIONS', ['Access-Control-Request-Method: GET']],
-    ['OPTIONS without a method that is asked for', 'OPTIONS', [`Origin: ${app}`]],
+    ['OPTIONS without Access-Control-Request-Method', 'OPTIONS', [`Origin: ${app}`]],
   ])('is not %s', (_name, method, lines) => {
     expect(preflight({}, { method, fields: fieldsOf(...lines) })).toBeUndefined();
   });
 });
 
-/** The CORS-preflight fetch (Fetch §4.8) and the CORS check (§4.9), as far as they decide here. */
-function mayFetch(asked: { method: string; fields: readonly string[] }, given: Partial<CorsPolicy>): boolean {
-  const answer = preflight(given, preflightOf(app, `Access-Control-Request-Headers: ${asked.fields.join(',')}`));
+/** Follows the CORS-preflight fetch (Fetch §4.8) and the CORS check (§4.9), as far as they matter here. */
+function mayFetch(request: { method: string; fields: readonly string[] }, changes: Partial<CorsPolicy>): boolean {
+  const answer = preflight(changes, preflightOf(app, `Access-Control-Request-Headers: ${request.fields.join(',')}`));
   const fields = answer?.fields ?? [];
   const isAllowed = ['*', app].includes(fieldValue(fields, 'access-control-allow-origin') ?? '');
   const methods = listMembers(fieldValue(fields, 'access-control-allow-methods'));
-  const isMethod = methods.includes(asked.method) || ['GET', 'HEAD', 'POST'].includes(asked.method);
+  const isMethod = methods.includes(request.method) || ['GET', 'HEAD', 'POST'].includes(request.method);
   const names = setOf(fields, 'access-control-allow-headers');
-  return (answer?.status ?? 0) < 300 && isAllowed && isMethod && asked.fields.every((name) => names.includes(name));
+  return (answer?.status ?? 0) < 300 && isAllowed && isMethod && request.fields.every((name) => names.includes(name));
 }
 
-describe('what a page may ask for after a preflight (Fetch §4.8)', () => {
-  it.each<[method: string, fields: readonly string[], given: Partial<CorsPolicy>, want: boolean]>([
-    // Several ranges, a suffix, or conditions: browsers ask before each of these.
+describe('a fetch that needs a preflight (Fetch §4.8)', () => {
+  it.each<[method: string, fields: readonly string[], changes: Partial<CorsPolicy>, want: boolean]>([
+    // Browsers send a preflight for several ranges, a suffix, or conditions.
     ['GET', ['range'], {}, true],
     ['GET', ['if-range', 'range'], {}, true],
     ['HEAD', ['if-match'], {}, true],
@@ -112,21 +112,21 @@ describe('what a page may ask for after a preflight (Fetch §4.8)', () => {
     ['PUT', ['content-type'], { methods: ['GET', 'PUT'], requestFields: ['content-type'] }, true],
     ['GET', ['range'], { origins: ['*'] }, true],
     ['GET', ['range'], { origins: ['https://other.test'] }, false],
-  ])('%s with %j under %j: %s', (method, fields, given, want) => {
-    expect(mayFetch({ method, fields }, given)).toBe(want);
+  ])('%s with %j under %j is allowed: %s', (method, fields, changes, want) => {
+    expect(mayFetch({ method, fields }, changes)).toBe(want);
   });
 });
 
 describe('a response', () => {
-  const present = (lines: readonly string[], origin: string | undefined, given: Partial<CorsPolicy> = {}) =>
-    createCors({ ...policy, ...given }).present(
+  const present = (lines: readonly string[], origin: string | undefined, changes: Partial<CorsPolicy> = {}) =>
+    createCors({ ...policy, ...changes }).present(
       { method: 'GET', fields: origin === undefined ? [] : fieldsOf(`Origin: ${origin}`) },
       fieldsOf(...lines),
     );
   const exposed =
     'Access-Control-Expose-Headers: Accept-Ranges, Age, Content-Encoding, Content-Length, Content-Range, ETag, X-Request-ID';
 
-  it('names the page that asked, and what it may read', () => {
+  it('names the allowed origin and the fields that its page may read', () => {
     expect(present(['Content-Type: a/b'], app)).toEqual(
       fieldsOf('Content-Type: a/b', 'Vary: Origin', `Access-Control-Allow-Origin: ${app}`, exposed),
     );
@@ -135,17 +135,27 @@ describe('a response', () => {
     );
   });
 
-  it('exposes what a player needs for ranges (Fetch §2.2.6)', () => {
+  it('exposes the fields that a player needs for ranges (Fetch §2.2.6)', () => {
     const names = setOf(present([], app, { exposeFields: [] }), 'access-control-expose-headers');
     expect(names).toEqual(expect.arrayContaining(['accept-ranges', 'content-range', 'content-length', 'etag']));
   });
 
-  it.each<[name: string, origin: string | undefined, given: Partial<CorsPolicy>, want: readonly string[]]>([
-    ['no page', undefined, {}, ['Vary: Origin']],
-    ['a page that is not allowed', 'https://evil.test', {}, ['Vary: Origin']],
-    ['no page, where all are allowed', undefined, { origins: ['*'] }, ['Access-Control-Allow-Origin: *', exposed]],
-    ['any page, where all are', 'https://any.test', { origins: ['*'] }, ['Access-Control-Allow-Origin: *', exposed]],
-  ])('for %s has nothing of the origin’s', (_name, origin, given, want) => {
+  it.each<[name: string, origin: string | undefined, changes: Partial<CorsPolicy>, want: readonly string[]]>([
+    ['a request without Origin', undefined, {}, ['Vary: Origin']],
+    ['an origin that is not allowed', 'https://evil.test', {}, ['Vary: Origin']],
+    [
+      'a request without Origin, where all origins are allowed',
+      undefined,
+      { origins: ['*'] },
+      ['Access-Control-Allow-Origin: *', exposed],
+    ],
+    [
+      'any origin, where all origins are allowed',
+      'https://any.test',
+      { origins: ['*'] },
+      ['Access-Control-Allow-Origin: *', exposed],
+    ],
+  ])('to %s has no CORS fields of the origin server', (_name, origin, changes, want) => {
     const theirs = [
       'Access-Control-Allow-Origin: https://evil.test',
       'Access-Control-Allow-Credentials: true',
@@ -153,7 +163,7 @@ describe('a response', () => {
       'Access-Control-Max-Age: 1',
       'Access-Control-Allow-Private-Network: true',
     ];
-    expect(present(theirs, origin, given)).toEqual(fieldsOf(...want));
+    expect(present(theirs, origin, changes)).toEqual(fieldsOf(...want));
   });
 
   it.each<[lines: readonly string[], want: readonly string[]]>([
@@ -164,20 +174,20 @@ describe('a response', () => {
     [['Vary: *'], ['*']],
     [['Vary: Accept, *'], ['Accept, *']],
     [['Vary:'], ['Origin']],
-  ])('with %j varies by Origin, once', (lines, want) => {
+  ])('with %j has Origin in Vary once', (lines, want) => {
     expect(fieldLines(present(lines, undefined), 'vary')).toEqual(want);
     expect(fieldLines(present(lines, app), 'vary')).toEqual(want);
     expect(fieldLines(present(lines, app, { origins: ['*'] }), 'vary')).toEqual(fieldLines(fieldsOf(...lines), 'vary'));
   });
 
-  it('to a preflight request stays as it was made', () => {
+  it('to a preflight request is unchanged', () => {
     const fields = fieldsOf('Access-Control-Allow-Origin: x');
     expect(createCors(policy).present(preflightOf(app), fields)).toBe(fields);
   });
 });
 
 describe('the option cors', () => {
-  const complaints = (cors: object) => {
+  const problemsOf = (cors: object) => {
     const checked = checkConfig({ routes: [{ origin: 'http://origin.test', cors }] }, '.');
     return checked.kind === 'ok' ? [] : checked.problems.map(({ message }) => message);
   };
@@ -194,5 +204,5 @@ describe('the option cors', () => {
     [{ origins: ['*'], credentials: true }, ['cannot be true for all origins ("*")']],
     [{ origins: [app, 'null'], credentials: true }, ['cannot be true for "null", which every page can be']],
     [{ origins: ['*'], methods: ['GET POST'] }, [expect.stringContaining('expected a token')]],
-  ])('%j: %j', (cors, want) => expect(complaints(cors)).toEqual(want));
+  ])('%j: %j', (cors, want) => expect(problemsOf(cors)).toEqual(want));
 });

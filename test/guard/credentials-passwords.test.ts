@@ -1,4 +1,4 @@
-/** Passwords of a route: when they are checked, and what is remembered of that. */
+/** Passwords of a route: when they are checked, and which results are remembered. */
 
 import { describe, expect, it } from 'vitest';
 import { createCredentialCheck } from '../../src/guard/access/access.ts';
@@ -21,7 +21,7 @@ const basicChallenge = 'www-authenticate: Basic realm="Films", charset="UTF-8"';
 describe('passwords', () => {
   const ada = `Authorization: Basic ${base64('ada:love')}`;
 
-  it('are right in the same tick once they were right', async () => {
+  it('are accepted in the same tick after a first successful check', async () => {
     const { rules, checks } = createRules(['basic']);
     const check = createCredentialCheck(rules);
     const request = requestWith([ada]);
@@ -32,7 +32,7 @@ describe('passwords', () => {
     expect(checks).toHaveLength(1);
   });
 
-  it('that are wrong are checked each time', async () => {
+  it('are checked each time where they are wrong', async () => {
     const { rules, checks } = createRules(['basic']);
     for (const value of ['ada:hate', 'ada:hate', 'eve:love', 'eve:love']) {
       expect(await verdictOf(rules, requestWith([`Authorization: Basic ${base64(value)}`]))).toMatch(/^401/);
@@ -40,7 +40,7 @@ describe('passwords', () => {
     expect(checks).toHaveLength(4);
   });
 
-  it('of an unknown name are checked with the hash of some known one, always the same', async () => {
+  it('of an unknown name are checked against the hash of a known name, always the same', async () => {
     const { rules, checks } = createRules(['basic']);
     for (let index = 0; index < 40; index += 1) {
       const line = `Authorization: Basic ${base64(`eve${index % 20}:${index}`)}`;
@@ -51,7 +51,7 @@ describe('passwords', () => {
     expect(new Set(salts)).toEqual(new Set(passwords.values()));
   });
 
-  it('of an unknown name are never right, not even that of the hash', async () => {
+  it('of an unknown name are never accepted, even where they match the hash', async () => {
     const { rules } = createRules(['basic']);
     for (const password of passwords.values()) {
       for (let index = 0; index < 10; index += 1) {
@@ -61,20 +61,20 @@ describe('passwords', () => {
     }
   });
 
-  it('are not checked where something else is right', async () => {
+  it('are not checked where other credentials are accepted', async () => {
     const { rules, checks } = createRules(['basic', 'apiKey']);
     await verdictOf(rules, requestWith([ada, 'X-API-Key: key-of-the-app-01']));
     expect(checks).toHaveLength(0);
   });
 
-  it('that come many times at once are checked once', async () => {
+  it('are checked once for concurrent requests with the same password', async () => {
     const { rules, checks } = createRules(['basic']);
     const verdicts = await Promise.all(Array.from({ length: 20 }, () => verdictOf(rules, requestWith([ada]))));
     expect(new Set(verdicts)).toEqual(new Set(['passes as ada']));
     expect(checks).toHaveLength(1);
   });
 
-  it('are not wanted any more when all who sent them have left', async () => {
+  it('are not checked after all clients that sent them have left', async () => {
     const wanted: boolean[] = [];
     const turn = Promise.withResolvers<void>();
     const basic = createBasicCheck({
@@ -103,7 +103,7 @@ describe('passwords', () => {
     expect(wanted).toEqual([true, false]);
   });
 
-  it('that cannot be checked now are told so, and can be later', async () => {
+  it('that cannot be checked are refused with 503, and checked by a later request', async () => {
     const { rules } = createRules([]);
     let isBusy = true;
     const basic = createBasicCheck({

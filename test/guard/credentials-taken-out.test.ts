@@ -1,4 +1,4 @@
-/** What goes on of a request that has passed by its credentials. */
+/** The request that goes on after its credentials were accepted. */
 
 import { describe, expect, it } from 'vitest';
 import type { CredentialRules, PassedCredentials } from '../../src/guard/access/access.ts';
@@ -7,7 +7,7 @@ import { splitTarget } from '../../src/routing/target.ts';
 import { base64, createRules, outcomeOf, requestWith, routedOf, signed } from '../support/proxies/credential-ground.ts';
 import { fieldsOf } from '../support/values/fields-of.ts';
 
-describe('what goes on', () => {
+describe('the request behind the credential check', () => {
   const kinds = ['basic', 'bearer', 'apiKey', 'signedUrls'] as const;
   const basic = `Authorization: Basic ${base64('ada:love')}`;
   const bearer = 'Authorization: Bearer token-of-robot-01';
@@ -23,14 +23,14 @@ describe('what goes on', () => {
     [kinds, [apiKey, 'Authorization: Bearer wrong', other], [other]],
     [kinds, [apiKey, 'Authorization: Basic wrong', other], [other]],
     [kinds, ['X-API-Key: wrong', basic, other], [other]],
-    // Of a scheme that is not asked for here: the origin's.
+    // Credentials of a scheme that the route does not check are for the origin.
     [kinds, [apiKey, digest, other], [digest, other]],
     [['bearer', 'apiKey'], [apiKey, basic], [basic]],
     [['basic', 'apiKey'], [apiKey, bearer], [bearer]],
     [['apiKey'], [apiKey, bearer], [bearer]],
     [['apiKey'], [apiKey, basic, basic], [basic, basic]],
     [['basic'], [basic, apiKey], [apiKey]],
-  ])('is without what was asked for: %j %j', async (taken, lines, want) => {
+  ])('lacks the checked credentials: %j %j', async (taken, lines, want) => {
     const passed = (await outcomeOf(createRules(taken).rules, requestWith(lines))) as PassedCredentials;
     expect(passed.request.fields).toEqual(fieldsOf('Host: media.example', ...want));
   });
@@ -43,7 +43,7 @@ describe('what goes on', () => {
     [`${signed('/film')}&rw-key=k1`, '/film', ''],
     [`${signed('/film')}x`, '/film', ''],
     ['/film?rw-key=k1&x', '/film', '?x'],
-  ])('is without a signature, right or wrong: %s', async (received, path, query) => {
+  ])('lacks a signature, right or wrong: %s', async (received, path, query) => {
     const { rules } = createRules(['signedUrls', 'apiKey']);
     const request = requestWith([apiKey], received);
     const passed = (await outcomeOf(rules, request)) as PassedCredentials;
@@ -52,33 +52,33 @@ describe('what goes on', () => {
     expect(splitTarget(passed.request.target)).toEqual(passed.routed.target);
   });
 
-  it('is the same request where nothing is taken out', async () => {
+  it('is the same object where nothing is removed', async () => {
     const request = requestWith([apiKey]);
     const { rules } = createRules(['apiKey'], true);
     expect(await outcomeOf(rules, request)).toEqual({ request, routed: routedOf(request), user: 'app' });
     expect(((await outcomeOf(rules, request)) as PassedCredentials).request).toBe(request);
   });
 
-  it('has all of it where the origin is to get it', async () => {
+  it('keeps all credentials with forwardCredentials', async () => {
     const { rules } = createRules(kinds, true);
     const request = requestWith([basic, apiKey], signed('/film'));
     const passed = (await outcomeOf(rules, request)) as PassedCredentials;
     expect([passed.request, passed.routed]).toEqual([request, routedOf(request)]);
   });
 
-  it('still has its signal, its way back, and its body', async () => {
+  it('keeps its signal, its sendInterim and its body size', async () => {
     const { rules } = createRules(['apiKey']);
     const leaving = new AbortController();
-    const told: number[] = [];
+    const interim: number[] = [];
     const request: ProxyRequest = {
       ...requestWith([apiKey], '/film', 'POST'),
       bodySizeBytes: 5,
       signal: leaving.signal,
-      sendInterim: ({ status }) => told.push(status),
+      sendInterim: ({ status }) => interim.push(status),
     };
     const passed = (await outcomeOf(rules, request)) as PassedCredentials;
     leaving.abort();
     passed.request.sendInterim({ status: 103, fields: [] });
-    expect([passed.request.signal.aborted, told, passed.request.bodySizeBytes]).toEqual([true, [103], 5]);
+    expect([passed.request.signal.aborted, interim, passed.request.bodySizeBytes]).toEqual([true, [103], 5]);
   });
 });

@@ -1,4 +1,4 @@
-/** The credentials of a route: who passes by which, and what the others are told. */
+/** The credentials of a route: which requests pass, and how the others are refused. */
 
 import { describe, expect, it } from 'vitest';
 import type { CredentialRules } from '../../src/guard/access/access.ts';
@@ -30,15 +30,15 @@ describe('Basic', () => {
 
   it.each<[what: string, value: string]>([
     ['another password', `Basic ${base64('ada:hate')}`],
-    ['a name that nobody has', `Basic ${base64('eve:love')}`],
-    ["somebody else's password", `Basic ${base64('ada:a:b')}`],
+    ['an unknown name', `Basic ${base64('eve:love')}`],
+    ['the password of another user', `Basic ${base64('ada:a:b')}`],
     ['the name of a property', `Basic ${base64('__proto__:x')}`],
     ['a name in another case', `Basic ${base64('Ada:love')}`],
     ['a password in another case', `Basic ${base64('ada:Love')}`],
     ['no password', `Basic ${base64('ada:')}`],
     ['no name', `Basic ${base64(':love')}`],
     ['no colon', `Basic ${base64('ada')}`],
-    ['nothing', 'Basic'],
+    ['no credentials after the scheme', 'Basic'],
     ['Latin-1', `Basic ${base64('\xe9:\xe9', 'latin1')}`],
     ['UTF-8 that is too long', `Basic ${base64('\xc1\xa1da:love', 'latin1')}`],
     ['a surrogate', `Basic ${base64('\xed\xa0\x80:love', 'latin1')}`],
@@ -47,14 +47,14 @@ describe('Basic', () => {
     ['a NUL', `Basic ${base64('ada:love\0')}`],
     ['a NUL between', `Basic ${base64('ada\0:love')}`],
     ['Base64 without padding', `Basic ${base64('ada:love1').replace(/=+$/, '')}`],
-    ['Base64 with bits that mean nothing', 'Basic YWRhOmxvdmV='],
-    ['Base64 of URLs', `Basic ${base64('\u00ff\u00ff\u00ff:x').replace(/\//g, '_')}`],
-    ['something after it', `Basic ${base64('ada:love')} x`],
-    ['a parameter after it', `Basic ${base64('ada:love')}, realm="x"`],
-    ['a tab before it', `Basic\t${base64('ada:love')}`],
+    ['Base64 with unused bits that are not zero', 'Basic YWRhOmxvdmV='],
+    ['Base64 with the URL-safe alphabet', `Basic ${base64('\u00ff\u00ff\u00ff:x').replace(/\//g, '_')}`],
+    ['a word after the credentials', `Basic ${base64('ada:love')} x`],
+    ['a parameter after the credentials', `Basic ${base64('ada:love')}, realm="x"`],
+    ['a tab before the credentials', `Basic\t${base64('ada:love')}`],
     ['more than 4096 characters', `Basic ${base64(`ada:${'x'.repeat(4000)}`)}`],
   ])('refuses %s', async (what, value) => {
-    const want = `credentials_${what === 'a tab before it' ? 'required' : 'refused'}; ${basicChallenge}`;
+    const want = `credentials_${what === 'a tab before the credentials' ? 'required' : 'refused'}; ${basicChallenge}`;
     expect(await verdictOf(rules, requestWith([`Authorization: ${value}`]))).toBe(`401 ${want}`);
   });
 
@@ -66,7 +66,7 @@ describe('Basic', () => {
     [['X-API-Key: key-of-the-app-01']],
     [['Proxy-Authorization: Basic YWRhOmxvdmU=']],
     [['Cookie: Authorization=Basic YWRhOmxvdmU=']],
-  ])('asks who shows %j', async (lines) => {
+  ])('asks for credentials on a request with %j', async (lines) => {
     expect(await verdictOf(rules, requestWith(lines))).toBe(`401 credentials_required; ${basicChallenge}`);
   });
 
@@ -74,7 +74,7 @@ describe('Basic', () => {
     [`Basic ${base64('ada:love')}`, `Basic ${base64('ada:love')}`],
     [`Basic ${base64('ada:love')}`, 'Bearer x'],
     ['', `Basic ${base64('ada:love')}`],
-  ])('takes no two of them: %j and %j', async (one, other) => {
+  ])('refuses two Authorization lines: %j and %j', async (one, other) => {
     const request = requestWith([`Authorization: ${one}`, `Authorization: ${other}`]);
     expect(await verdictOf(rules, request)).toBe('400 malformed_request');
   });
@@ -101,13 +101,13 @@ describe('Bearer', () => {
     expect(await verdictOf(rules, requestWith([`Authorization: ${value}`]))).toBe(want);
   });
 
-  it('is for the field, not for the query (RFC 6750 §2.3)', async () => {
+  it('is accepted in the field, not in the query (RFC 6750 §2.3)', async () => {
     const request = requestWith([], '/film?access_token=token-of-robot-01');
     expect(await verdictOf(rules, request)).toBe(`401 credentials_required; ${bearerChallenge}`);
   });
 });
 
-describe('what has no scheme is refused with 403', () => {
+describe('API keys and signed URLs, refused with 403', () => {
   it.each<[kinds: readonly (keyof CredentialRules)[], lines: readonly string[], target: string, want: string]>([
     [['apiKey'], ['X-API-Key: key-of-the-app-01'], '/film', 'passes as app'],
     [['apiKey'], ['X-API-Key: key-of-the-app-02'], '/film', '403 key_refused'],
@@ -135,14 +135,14 @@ describe('what has no scheme is refused with 403', () => {
     expect(await verdictOf(createRules(kinds).rules, requestWith(lines, target))).toBe(want);
   });
 
-  it.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'PROPFIND', 'head'])('a signature is no pass for %s', async (method) => {
+  it.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'PROPFIND', 'head'])('a signature does not admit %s', async (method) => {
     const { rules } = createRules(['signedUrls']);
     expect(await verdictOf(rules, requestWith([], signed('/film'), method))).toBe('403 signature_refused');
     expect(await verdictOf(rules, requestWith([], signed('/film'), 'HEAD'))).toBe('passes as k1');
   });
 });
 
-describe('of several kinds', () => {
+describe('several kinds of credentials', () => {
   const { rules } = createRules(['basic', 'bearer', 'apiKey', 'signedUrls']);
   const right = {
     basic: `Authorization: Basic ${base64('ada:love')}`,
@@ -173,17 +173,17 @@ describe('of several kinds', () => {
     [[], `${signed('/film')}x`, '403 signature_refused'],
     [[wrong.basic], `${signed('/film')}x`, `401 credentials_refused; ${both}`],
     [['Authorization: Digest x'], '/film', `401 credentials_required; ${both}`],
-  ])('one that is right is enough: %j %.30s: %s', async (lines, target, want) => {
+  ])('need one that is right: %j %.30s: %s', async (lines, target, want) => {
     expect(await verdictOf(rules, requestWith(lines, target))).toBe(want);
   });
 
-  it('a wrong name, a wrong password and a wrong key are told in the same words', async () => {
+  it('have the same refusal for a wrong name, a wrong password and a wrong key', async () => {
     const refusals = await Promise.all(
       [wrong.basic, `Authorization: Basic ${base64('eve:love')}`, 'Authorization: Basic x', wrong.apiKey].map((line) =>
         outcomeOf(rules, requestWith([line])),
       ),
     );
-    const told = refusals.map((error) => error instanceof ProxyError && [error.code, error.message, error.fields]);
-    expect(new Set(told.map((each) => JSON.stringify(each))).size).toBe(1);
+    const contents = refusals.map((error) => error instanceof ProxyError && [error.code, error.message, error.fields]);
+    expect(new Set(contents.map((each) => JSON.stringify(each))).size).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-/** Debts that go away with time, in a table that has an end. */
+/** Debts that time pays back, in a table of limited size. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ function createDebts(maxNames = 100) {
 }
 
 describe('a debt', () => {
-  it('grows with what is added, shrinks with what is paid back and with time, and is never negative', () => {
+  it('grows by additions, shrinks by repayments and with time, and is never negative', () => {
     const { clock, debts } = createDebts();
     debts.add('a', 100);
     debts.add('a', 50);
@@ -25,7 +25,7 @@ describe('a debt', () => {
     expect(debts.of('a')).toBe(10);
   });
 
-  it('that nobody has is not paid back, and nothing is saved up', () => {
+  it('is not created by a repayment, which gives no credit', () => {
     const { debts } = createDebts();
     debts.repay('a', 1000);
     expect(debts.size).toBe(0);
@@ -33,7 +33,7 @@ describe('a debt', () => {
     expect(debts.of('a')).toBe(10);
   });
 
-  it('is what a list of all that happened comes to', () => {
+  it('matches a model that applies all steps', () => {
     const step = fc.record({
       name: fc.constantFrom('a', 'b', 'c'),
       change: fc.integer({ min: -50, max: 50 }),
@@ -57,7 +57,7 @@ describe('a debt', () => {
 });
 
 describe('the table', () => {
-  it('forgets debts that are over as new ones come', () => {
+  it('drops debts that are paid as new ones are added', () => {
     const { clock, debts } = createDebts(1_000_000);
     for (let index = 0; index < 1000; index += 1) debts.add(`old ${index}`, 10);
     clock.ms += 10;
@@ -66,13 +66,13 @@ describe('the table', () => {
     expect(debts.of('new 0')).toBe(10);
   });
 
-  it('never holds more names than it may', () => {
+  it('never holds more than maxNames names', () => {
     const { debts } = createDebts(50);
     for (let index = 0; index < 1000; index += 1) debts.add(`${index}`, 10);
     expect(debts.size).toBe(50);
   });
 
-  it('keeps a large debt however many small ones are run up', () => {
+  it('keeps a large debt while many small ones are added', () => {
     const { clock, debts } = createDebts(50);
     debts.add('large', 1_000_000);
     for (let index = 0; index < 10_000; index += 1) {
@@ -82,7 +82,7 @@ describe('the table', () => {
     expect(debts.of('large')).toBe(990_000);
   });
 
-  it('has room for one name at least', () => {
+  it('works with room for one name', () => {
     const { debts } = createDebts(1);
     debts.add('a', 10);
     debts.add('b', 20);

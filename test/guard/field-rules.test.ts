@@ -13,7 +13,7 @@ const nothing: FieldRules = { remove: [], set: {}, add: {} };
 const theirs = fieldsOf('Server: old', 'X-A: 1', 'X-A: 2', 'Set-Cookie: a', 'Set-Cookie: b');
 
 describe('createFieldChange', () => {
-  it('is nothing without rules', () => expect(createFieldChange(nothing)).toBeUndefined());
+  it('returns undefined without rules', () => expect(createFieldChange(nothing)).toBeUndefined());
 
   it.each<[rules: Partial<FieldRules>, want: readonly string[]]>([
     [{ remove: ['server', 'x-none'] }, ['X-A: 1', 'X-A: 2', 'Set-Cookie: a', 'Set-Cookie: b']],
@@ -29,7 +29,7 @@ describe('createFieldChange', () => {
     expect(createFieldChange({ ...nothing, ...rules })?.apply(theirs)).toEqual(fieldsOf(...want));
   });
 
-  it('gives an interim response nothing, and takes out what a response is not to have', () => {
+  it('adds nothing to an interim response, and removes the same fields as from a response', () => {
     const change = createFieldChange({ remove: ['server'], set: { 'x-a': '3' }, add: { 'x-b': '4' } });
     expect(change?.strip(theirs)).toEqual(fieldsOf('Set-Cookie: a', 'Set-Cookie: b'));
   });
@@ -39,14 +39,14 @@ describe('createPresentation', () => {
   const request = { scheme: 'https', method: 'GET', fields: [] } as unknown as ProxyRequest;
   const without = { cors: undefined, security: undefined, change: undefined };
 
-  it('costs nothing without rules: the response is the same object', () => {
+  it('returns the same response without rules', () => {
     expect(createPresentation(without)).toBe(plainPresentation);
     const response: ProxyResponse = { status: 200, fields: theirs, body: { kind: 'none' } };
     expect(plainPresentation.present(request, response)).toBe(response);
     expect(plainPresentation.presentInterim(theirs)).toBe(theirs);
   });
 
-  it('lets the rules for single fields have the last word', () => {
+  it('applies the rules for single fields last', () => {
     const security = () => fieldsOf('X-Frame-Options: DENY', 'Server: s');
     const change = createFieldChange({ ...nothing, remove: ['server'], set: { 'x-frame-options': 'SAMEORIGIN' } });
     const { present } = createPresentation({ ...without, security, change });
@@ -54,7 +54,7 @@ describe('createPresentation', () => {
     expect(presented).toEqual({ status: 404, fields: fieldsOf('X-Frame-Options: SAMEORIGIN'), body: { kind: 'none' } });
   });
 
-  it('takes out of trailers what it takes out of heads', async () => {
+  it('removes the same fields from trailers as from heads', async () => {
     let isClosed = false;
     const stream: BodyStream = {
       async *[Symbol.asyncIterator]() {
@@ -68,7 +68,7 @@ describe('createPresentation', () => {
     const change = createFieldChange({ ...nothing, remove: ['x-a'] });
     const { present } = createPresentation({ ...without, change });
     const { body } = present(request, { status: 200, fields: [], body: { kind: 'stream', sizeBytes: 5, stream } });
-    if (body.kind !== 'stream') throw new Error('it has no stream any more');
+    if (body.kind !== 'stream') throw new Error('the body has no stream any more');
     for await (const chunk of body.stream) expect(chunk).toEqual(Buffer.from('bytes'));
     expect(body.stream.trailers?.()).toEqual(fieldsOf('X-B: 2'));
     body.stream.close();
@@ -79,17 +79,17 @@ describe('createPresentation', () => {
   });
 });
 
-describe('the fields that rules may be about', () => {
-  const complaint = (fields: object): string => {
+describe('the fields that rules may change', () => {
+  const problemsOf = (fields: object): string => {
     const checked = checkConfig({ routes: [{ origin: 'http://origin.test', fields }] }, '.');
     return checked.kind === 'ok' ? 'ok' : checked.problems.map(({ message }) => message).join('; ');
   };
   const uses = ['remove', 'set', 'add'] as const;
   const rule = (side: string, use: string, name: string) =>
-    complaint({ [side]: { [use]: use === 'remove' ? [name] : { [name]: 'x' } } });
+    problemsOf({ [side]: { [use]: use === 'remove' ? [name] : { [name]: 'x' } } });
 
   const rows: readonly (readonly [side: 'toOrigin' | 'toClient', name: string, allowed: string])[] = [
-    // What operators of other proxies do.
+    // Common rules of other proxies.
     ['toOrigin', 'Cookie', 'remove set add'],
     ['toOrigin', 'Authorization', 'remove set add'],
     ['toOrigin', 'Accept-Encoding', 'remove set add'],
@@ -112,13 +112,13 @@ describe('the fields that rules may be about', () => {
     ['toClient', 'Alt-Svc', 'remove set add'],
     ['toClient', 'Cache-Status', 'remove set add'],
     ['toClient', 'Location', 'remove set add'],
-    // A validator may be kept from clients, but none made up for all that a route serves.
+    // A validator may be removed, but not set to one value for the whole route.
     ['toClient', 'ETag', 'remove'],
     ['toClient', 'Last-Modified', 'remove'],
     ['toClient', 'Repr-Digest', 'remove'],
     ['toClient', 'Content-Digest', 'remove'],
     ['toClient', 'Vary', 'add'],
-    // What the bytes, the connection and the law decide.
+    // Fields that the content, the connection or the RFCs determine.
     ['toClient', 'Content-Type', ''],
     ['toClient', 'Content-Encoding', ''],
     ['toClient', 'Content-Length', ''],
@@ -165,5 +165,5 @@ describe('the fields that rules may be about', () => {
     [{ toOrigin: { setSecret: { 'X-A': 'env:A' }, set: { 'x-a': 'b' } } }, 'is a name of "set" too'],
     [{ toOrigin: { setSecret: { 'X-A': 'env:A' }, add: { 'x-a': 'b' } } }, 'is a name of "add" too'],
     [{ toClient: { setSecret: { 'X-A': 'env:A' } } }, 'unknown'],
-  ])('%j is refused', (fields, message) => expect(complaint(fields)).toContain(message));
+  ])('%j is refused', (fields, message) => expect(problemsOf(fields)).toContain(message));
 });

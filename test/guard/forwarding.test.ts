@@ -1,4 +1,4 @@
-/** Which fields are passed on, and which are not. */
+/** Which fields are passed on to the origin and to clients, and which are not. */
 
 import { describe, expect, it } from 'vitest';
 import { type Client, plainAddress } from '../../src/guard/client.ts';
@@ -18,7 +18,7 @@ const rules: ForwardingRules = {
   cache: { acceptEncoding: 'asSent', targetedFields: [] },
 };
 
-function requestWith(given: Partial<ProxyRequest>): ProxyRequest {
+function requestWith(changes: Partial<ProxyRequest>): ProxyRequest {
   return {
     method: 'GET',
     scheme: 'https',
@@ -32,17 +32,17 @@ function requestWith(given: Partial<ProxyRequest>): ProxyRequest {
     receivedAt: 0,
     signal: new AbortController().signal,
     sendInterim: () => undefined,
-    ...given,
+    ...changes,
   };
 }
 
-/** The peer itself. */
-const clientOf = (given: Partial<ProxyRequest>): Client => ({
-  address: plainAddress(requestWith(given).peer.address),
+/** Returns the client of a request without forwarding fields: the peer itself. */
+const clientOf = (changes: Partial<ProxyRequest>): Client => ({
+  address: plainAddress(requestWith(changes).peer.address),
   forwardedFor: [],
 });
 
-/** What every request gets. */
+/** The fields that the proxy adds to every request. */
 const ours = (authority = 'a.test', port = '443', host = authority) => [
   'cdn-loop: rangeway',
   'x-forwarded-for: 192.0.2.7',
@@ -53,13 +53,13 @@ const ours = (authority = 'a.test', port = '443', host = authority) => [
   `forwarded: for=192.0.2.7;host=${host};proto=https`,
 ];
 
-const linesOf = (given: Partial<ProxyRequest>, byRoute: Partial<ForwardingRules> = {}): string[] =>
-  forwardedRequestFields(requestWith(given), clientOf(given), { ...rules, ...byRoute }, 'rangeway').map(
+const linesOf = (changes: Partial<ProxyRequest>, routeRules: Partial<ForwardingRules> = {}): string[] =>
+  forwardedRequestFields(requestWith(changes), clientOf(changes), { ...rules, ...routeRules }, 'rangeway').map(
     ([name, value]) => `${name}: ${value}`,
   );
 
 describe('forwardedRequestFields', () => {
-  it('passes on what goes from end to end, in order, duplicates kept', () => {
+  it('passes on end-to-end fields, in order, with repeated names', () => {
     const fields = fieldsOf(
       'Host: a.test',
       'Range: bytes=0-1',
@@ -184,7 +184,7 @@ describe('forwardedRequestFields', () => {
     'X-Auth-Request-Preferred_Username: ada',
     'X_Client_Cert: x',
     'OIDC-Claim-Sub: ada',
-  ])('does not pass on %s, of a trusted proxy neither', (line) => {
+  ])('does not pass on %s, even of a trusted proxy', (line) => {
     const request = requestWith({ fields: fieldsOf('A: 1', line, 'B: 2') });
     for (const isVouchedFor of [false, true]) {
       const client = { ...clientOf({}), isVouchedFor };
@@ -243,18 +243,18 @@ describe('forwardedRequestFields', () => {
     'X-Vercel-Protection-Bypass: x',
     'CF-Access-Client-Id: x',
     'Fly-Prefer-Region: ams',
-  ])('passes on %s of any client, whose own it is', (line) => {
+  ])('passes on %s of any client', (line) => {
     const [passed = ''] = fieldsOf(line).map(([name, value]) => `${name}: ${value}`);
     expect(linesOf({ fields: fieldsOf(line) })).toContain(passed);
   });
 
-  it('does not pass on what Connection names', () => {
+  it('does not pass on fields that Connection names', () => {
     expect(linesOf({ fields: fieldsOf('Connection: close, X-Hop', 'X-Hop: 1', 'X-End: 2') }).slice(1, 2)).toEqual([
       'x-end: 2',
     ]);
   });
 
-  it('passes on a method override where no response is shared', () => {
+  it('passes on a method override with POST, whose response is not shared', () => {
     const fields = fieldsOf('X-HTTP-Method-Override: PATCH');
     expect(linesOf({ method: 'POST', fields })).toContain('x-http-method-override: PATCH');
   });
@@ -277,7 +277,7 @@ describe('forwardedRequestFields', () => {
     ['a.test:8443', ours('a.test:8443', '8443', '"a.test:8443"')],
     ['[::1]:81', ours('[::1]:81', '81', '"[::1]:81"')],
     ['', [...ours().slice(0, 4), 'forwarded: for=192.0.2.7;proto=https']],
-  ])('tells who is there for %j', (authority, lines) => {
+  ])('states client, scheme, host and port for the authority %j', (authority, lines) => {
     expect(linesOf({ authority }).slice(2)).toEqual(lines);
   });
 
@@ -285,36 +285,40 @@ describe('forwardedRequestFields', () => {
     ['2001:db8::1', '2001:db8::1'],
     ['::ffff:192.0.2.9', '192.0.2.9'],
     ['::ffff:c000:209', '192.0.2.9'],
-  ])('shows the peer %s as %s', (address, want) => {
+  ])('states the peer %s as %s', (address, want) => {
     expect(linesOf({ peer: { address, port: 1 } })).toContain(`x-forwarded-for: ${want}`);
   });
 
-  const told = (client: Client, address: string) =>
+  const addressFields = (client: Client, address: string) =>
     forwardedRequestFields(requestWith({ peer: { address, port: 1 } }), client, rules, 'rangeway')
       .filter(([name]) => /^(?:x-forwarded-for|x-real-ip|forwarded)$/.test(name))
       .map(([, value]) => value);
-  const asked = 'host=a.test;proto=https';
+  const hostAndProto = 'host=a.test;proto=https';
   it.each<[name: string, client: Client, peer: string, want: string[]]>([
     [
       'the client and each proxy',
       { address: '2001:db8::7', forwardedFor: ['2001:db8::7', '10.0.0.2'] },
       '10.0.0.1',
-      ['2001:db8::7, 10.0.0.2, 10.0.0.1', '2001:db8::7', `for="[2001:db8::7]";${asked}, for=10.0.0.2, for=10.0.0.1`],
+      [
+        '2001:db8::7, 10.0.0.2, 10.0.0.1',
+        '2001:db8::7',
+        `for="[2001:db8::7]";${hostAndProto}, for=10.0.0.2, for=10.0.0.1`,
+      ],
     ],
-    ['a peer without an address', { address: '', forwardedFor: [] }, '', ['unknown', `for=unknown;${asked}`]],
+    ['a peer without an address', { address: '', forwardedFor: [] }, '', ['unknown', `for=unknown;${hostAndProto}`]],
     [
       'a client behind such a peer',
       { address: '192.0.2.7', forwardedFor: ['192.0.2.7'] },
       '',
-      ['192.0.2.7, unknown', '192.0.2.7', `for=192.0.2.7;${asked}, for=unknown`],
+      ['192.0.2.7, unknown', '192.0.2.7', `for=192.0.2.7;${hostAndProto}, for=unknown`],
     ],
     [
       'a client that is hidden',
       { address: '', forwardedFor: ['_gateway', '10.0.0.2'] },
       '::ffff:10.0.0.1',
-      ['unknown, 10.0.0.2, 10.0.0.1', `for=_gateway;${asked}, for=10.0.0.2, for=10.0.0.1`],
+      ['unknown, 10.0.0.2, 10.0.0.1', `for=_gateway;${hostAndProto}, for=10.0.0.2, for=10.0.0.1`],
     ],
-  ])('tells of %s', (_name, client, peer, want) => expect(told(client, peer)).toEqual(want));
+  ])('states %s', (_name, client, peer, want) => expect(addressFields(client, peer)).toEqual(want));
 
   const toOrigin: ForwardingRules['toOrigin'] = {
     removed: new Set(['cookie', 'x-real-ip', 'authorization', 'x-forwarded-for']),
@@ -330,13 +334,13 @@ describe('forwardedRequestFields', () => {
     ['HEAD', ['accept']],
     ['POST', ['origin', 'accept']],
     ['DELETE', ['origin', 'accept']],
-  ])('takes out of a %s what the operator does not want the origin to get', (method, want) => {
+  ])('removes from a %s the fields that the route removes', (method, want) => {
     const request = requestWith({ method, fields: personal });
     expect(namesOf(forwardedRequestFields(request, clientOf({}), { ...rules, toOrigin }, 'rangeway'))).toEqual(want);
   });
 
   it.each(['X_User: evil', 'x-user: evil', 'X.User: evil', 'X_uSER: evil'])(
-    'takes out %s where X-User is the operator’s: old gateways read one for the other',
+    'removes %s where the route removes X-User: old gateways take one for the other',
     (line) => {
       const own = { ...toOrigin, removed: new Set(['x-user']) };
       const request = requestWith({ fields: fieldsOf(line, 'X-Users: 1') });
@@ -345,7 +349,7 @@ describe('forwardedRequestFields', () => {
     },
   );
 
-  it('gives a tunnel what the operator adds, and leaves it the Origin by which its origin knows the page', () => {
+  it('adds the fields of the route to a tunnel, and keeps Origin, by which the origin server checks the page', () => {
     const request = requestWith({ fields: personal });
     const fields = tunnelRequestFields(request, clientOf({}), { ...rules, toOrigin }, 'rangeway');
     expect(namesOf(fields)).toEqual(['origin', 'accept', 'authorization']);
@@ -358,7 +362,7 @@ describe('forwardedRequestFields', () => {
     [['Accept-Encoding: gzip, br'], 'asSent', ['gzip, br']],
     [[], 'normalise', ['identity']],
     [['Accept-Encoding: gzip', 'X: 1', 'Accept-Encoding: br;q=0.5, foo'], 'normalise', ['br, gzip']],
-  ])('%j is sent on, %s', (lines, acceptEncoding, want) => {
+  ])('%j is sent on with acceptEncoding "%s"', (lines, acceptEncoding, want) => {
     const fields = forwardedRequestFields(
       requestWith({ fields: fieldsOf(...lines) }),
       clientOf({}),
@@ -368,7 +372,7 @@ describe('forwardedRequestFields', () => {
     expect(fieldLines(fields, 'accept-encoding')).toEqual(want);
   });
 
-  it('announces itself where Surrogate-Control is read, and nobody else', () => {
+  it('announces itself where Surrogate-Control is read, in place of the client', () => {
     const fields = fieldsOf('Surrogate-Capability: evil="ESI/1.0"');
     const cache: ForwardingRules['cache'] = { ...rules.cache, targetedFields: ['a', 'surrogate-control'] };
     const lines = linesOf({ fields }, { cache }).filter((line) => line.startsWith('surrogate-'));
@@ -377,7 +381,7 @@ describe('forwardedRequestFields', () => {
 });
 
 describe('forwardedResponseFields', () => {
-  it('passes on what goes from end to end, and appends itself to Via', () => {
+  it('passes on end-to-end fields, and appends itself to Via', () => {
     const fields = fieldsOf(
       'Connection: close, X-Hop',
       'X-Hop: 1',
@@ -399,8 +403,13 @@ describe('forwardedResponseFields', () => {
     [426, ['Upgrade: HTTP/3.0']],
     [200, []],
     [101, []],
-  ])('passes on the Upgrade of a 426, without which that says nothing (RFC 9110 §15.5.22): %d', (status, kept) => {
-    const fields = fieldsOf('Upgrade: HTTP/3.0', 'Connection: upgrade');
-    expect(forwardedResponseFields(fields, '1.1', 'rangeway', status)).toEqual(fieldsOf(...kept, 'Via: 1.1 rangeway'));
-  });
+  ])(
+    'passes on Upgrade in a 426, which requires it, and in no other response (RFC 9110 §15.5.22): %d',
+    (status, kept) => {
+      const fields = fieldsOf('Upgrade: HTTP/3.0', 'Connection: upgrade');
+      expect(forwardedResponseFields(fields, '1.1', 'rangeway', status)).toEqual(
+        fieldsOf(...kept, 'Via: 1.1 rangeway'),
+      );
+    },
+  );
 });

@@ -1,4 +1,4 @@
-/** What a gate gives responses, whoever made them, where the parts of it do not agree. */
+/** The caching fields that a gate gives responses, where the parts of the gate disagree. */
 
 import { describe, expect, it } from 'vitest';
 import { errorResponse } from '../../src/delivery/problem.ts';
@@ -12,14 +12,14 @@ import { createRules } from '../support/proxies/credential-ground.ts';
 import { boundlessAllowances } from '../support/proxies/open-gate.ts';
 import { fieldsOf } from '../support/values/fields-of.ts';
 
-const forAll = {
+const sharing = {
   remove: ['x-accel-expires'],
   set: { 'cache-control': 'public, max-age=60', 'cdn-cache-control': 'max-age=60' },
   add: { 'surrogate-control': 'max-age=60' },
 };
 const removed = { remove: ['cache-control'], set: {}, add: {} };
 
-/** Who may keep a response of a route with these rules for fields, as its fields tell. */
+/** Returns the caching fields of a response on a route with these rules for fields. */
 function cachingOf(
   rules: Parameters<typeof createFieldChange>[0],
   isGuarded: boolean,
@@ -44,20 +44,26 @@ describe('the rules for fields', () => {
   const error = errorResponse(new ProxyError('credentials_required'));
   const ofOrigin: ProxyResponse = { ...found, status: 500 };
 
-  it.each<[name: string, rules: typeof forAll | typeof removed, isGuarded: boolean, ProxyResponse, want: string[]]>([
+  it.each<[name: string, rules: typeof sharing | typeof removed, isGuarded: boolean, ProxyResponse, want: string[]]>([
     [
-      'say who may keep a response',
-      forAll,
+      'set the caching fields of a response',
+      sharing,
       false,
       found,
       ['Cache-Control: public, max-age=60', 'CDN-Cache-Control: max-age=60', 'Surrogate-Control: max-age=60'],
     ],
-    ['say it of an error of the origin', removed, false, ofOrigin, []],
-    ['let nobody keep an error of our own', forAll, false, error, ['Cache-Control: no-store']],
-    ['leave an error of our own what it says', removed, false, error, ['Cache-Control: no-store']],
-    ['give nobody else what credentials are asked for', forAll, true, found, ['Cache-Control: private, max-age=60']],
-    ['leave what is behind credentials private', removed, true, found, ['Cache-Control: private']],
-    ['let nobody keep a refusal', forAll, true, error, ['Cache-Control: private, no-store']],
+    ['remove the caching fields of an error of the origin', removed, false, ofOrigin, []],
+    ["do not make the proxy's own errors cacheable", sharing, false, error, ['Cache-Control: no-store']],
+    ["do not remove no-store from the proxy's own errors", removed, false, error, ['Cache-Control: no-store']],
+    [
+      'do not make a response that needs credentials public',
+      sharing,
+      true,
+      found,
+      ['Cache-Control: private, max-age=60'],
+    ],
+    ['do not remove private from a response that needs credentials', removed, true, found, ['Cache-Control: private']],
+    ['do not make a refusal cacheable', sharing, true, error, ['Cache-Control: private, no-store']],
   ])('%s', (_name, rules, isGuarded, response, want) => {
     expect(cachingOf(rules, isGuarded, response)).toEqual(fieldsOf(...want));
   });

@@ -1,4 +1,4 @@
-/** Requests of our own: no credentials and no counting, but within what all clients together may take of an origin. */
+/** Rangeway's own requests need no credentials and are not counted, but the limits of the origin apply. */
 
 import { expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access/access.ts';
@@ -12,14 +12,14 @@ import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
 const clock = { now: () => 0, after: () => () => {} };
 
-/** A route that lets nobody in. */
+/** Returns the gate of a route that admits no address. */
 function closedGate(limits: Partial<typeof noLimits>) {
   const access = createAccess({ allow: () => false, deny: undefined, credentials: undefined });
   const allowances = createAllowances({ ...noLimits, ...limits }, clock);
   return createGate({ access, allowances, presentation: plainPresentation });
 }
 
-it('asks for nothing, though the route lets nobody in, and counts no requests', async () => {
+it('admits a request although the route admits no address, and does not count it', async () => {
   const outside = closedGate({ requestsPerClient: 1, rate: { requests: 1, perSeconds: 60, burst: 1 } as never });
   const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
   for (const target of ['/a', '/b', '/c']) {
@@ -31,7 +31,7 @@ it('asks for nothing, though the route lets nobody in, and counts no requests', 
   await ended(proxy);
 });
 
-it('takes no more of the origin than all clients together may', async () => {
+it('applies the limit of concurrent fills', async () => {
   const outside = closedGate({ fills: 1 });
   const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
   const first = proxy.send({ target: '/a' });
@@ -46,7 +46,7 @@ it('takes no more of the origin than all clients together may', async () => {
   await ended(proxy);
 });
 
-it('pays for what it reads', async () => {
+it('pays back the bytes that it reads', async () => {
   const outside = closedGate({ amplification: { factor: 1, freeBytes: 3000, windowMs: 1000 } });
   const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
   for (let count = 0; count < 5; count += 1) {

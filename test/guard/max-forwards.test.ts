@@ -11,7 +11,7 @@ describe('Max-Forwards (RFC 9110 §7.6.2)', () => {
     ['OPTIONS', '1, 2', '1, 2'],
     ['GET', '0', '0'],
     ['POST', '5', '5'],
-  ])('of %s %s: what the next one gets is %s', (method, value, next) => {
+  ])('of %s %s: the next server gets %s', (method, value, next) => {
     const fields = [['max-forwards', value]] as const;
     const answer = answerAsLast({ method, target: '/', fields });
     if (next === undefined) {
@@ -23,12 +23,12 @@ describe('Max-Forwards (RFC 9110 §7.6.2)', () => {
     }
   });
 
-  it.each([undefined, '0', '1', 'x'])('of OPTIONS *: %s, the server that it reaches answers (§9.3.7)', (value) => {
+  it.each([undefined, '0', '1', 'x'])('of OPTIONS *: %s, the first server answers (§9.3.7)', (value) => {
     const fields = value === undefined ? [] : ([['max-forwards', value]] as const);
     expect(answerAsLast({ method: 'OPTIONS', target: '*', fields })).toMatchObject({ status: 204 });
   });
 
-  it('is nothing where it is not sent', () => {
+  it('is not added where it is absent', () => {
     expect(answerAsLast({ method: 'OPTIONS', target: '/', fields: [] })).toBeUndefined();
     expect(withOneForwardLess('OPTIONS', [])).toEqual([]);
   });

@@ -1,4 +1,4 @@
-/** A body whose bytes are counted: what is taken from it at once is counted, and refused, as what is waited for. */
+/** A metered body counts and refuses bytes in the same way where they are taken at once and where they are awaited. */
 
 import { expect, it } from 'vitest';
 import { MeteredBody, OriginShare } from '../../src/guard/limits/limited-origin.ts';
@@ -6,7 +6,7 @@ import { ReceivedBody } from '../../src/origin/exchange.ts';
 
 const chunk = Buffer.alloc(600);
 
-/** A body of three chunks that are there, for a client of which nothing goes on unread above 500 bytes. */
+/** Returns a body of three available chunks, for a client whose unread transfers end above 500 bytes. */
 function createMetered(wanters: readonly string[]) {
   const received = new ReceivedBody(3 * chunk.length, { pause: () => {}, resume: () => {}, abort: () => {} });
   for (let count = 0; count < 3; count += 1) received.push(chunk);
@@ -21,13 +21,13 @@ function createMetered(wanters: readonly string[]) {
   return { body, overs: () => overs };
 }
 
-it('gives all of what is read, whatever is owed, and ends', () => {
+it('gives all chunks of a body that is read, regardless of the debt, and ends', () => {
   const { body, overs } = createMetered(['c']);
   expect([body.take(), body.take(), body.take(), overs()]).toEqual([chunk, chunk, chunk, 0]);
   expect([body.take(), overs()]).toEqual(['end', 1]);
 });
 
-it('gives no more than the first chunk of what no client reads', async () => {
+it('gives only the first chunk of a body that no client reads', async () => {
   const { body, overs } = createMetered([]);
   expect([body.take(), body.take()]).toEqual([chunk, 'later']);
   await expect(body.next()).rejects.toMatchObject({ code: 'origin_share_spent' });

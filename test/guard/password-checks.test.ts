@@ -1,4 +1,4 @@
-/** Checks of passwords: how many there are at a time, and who has to come again. */
+/** Limits of password checks: how many run at a time, and which requests are refused. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -13,16 +13,16 @@ const reading = parsePasswordHash(await formatPasswordHash('love', Buffer.alloc(
 if (reading.kind === 'refused') throw new Error(reading.reason);
 const { hash } = reading;
 
-/** Checks that tell when each had its turn. */
-function createAsked(limits: Partial<PasswordCheckLimits>) {
+/** Returns password checks that record the order in which they run. */
+function createRecordedChecks(limits: Partial<PasswordCheckLimits>) {
   const checks = createPasswordChecks({ concurrent: 1, total: 100, perClient: 100, ...limits });
   const turns: number[] = [];
-  let asked = 0;
+  let count = 0;
   return {
     turns,
-    /** Resolves with whether the password is right, or why it was not checked. */
+    /** Resolves with whether the password is right, or with the error code and fields of a refusal. */
     ask(address = '192.0.2.7', password = 'love', isStillWanted = true): Promise<boolean | string> {
-      const number = asked++;
+      const number = count++;
       const isWanted = () => {
         turns.push(number);
         return isStillWanted;
@@ -35,13 +35,13 @@ function createAsked(limits: Partial<PasswordCheckLimits>) {
 }
 
 describe('passwords are checked', () => {
-  it('as right or wrong', async () => {
-    const { ask } = createAsked({});
+  it('with the result right or wrong', async () => {
+    const { ask } = createRecordedChecks({});
     expect([await ask(), await ask('', 'hate')]).toEqual([true, false]);
   });
 
-  it('so many at a time, in the order in which they came', async () => {
-    const { ask, turns } = createAsked({ concurrent: 2 });
+  it('with limited concurrency, in the order of arrival', async () => {
+    const { ask, turns } = createRecordedChecks({ concurrent: 2 });
     const all = [ask(), ask(), ask(), ask(), ask()];
     await Promise.resolve();
     expect(turns).toEqual([0, 1]);
@@ -49,14 +49,14 @@ describe('passwords are checked', () => {
     expect(turns).toEqual([0, 1, 2, 3, 4]);
   });
 
-  it('not at all where nobody waits for it any more', async () => {
-    const { ask } = createAsked({});
+  it('only while a request waits for the result', async () => {
+    const { ask } = createRecordedChecks({});
     expect(await ask('', 'love', false)).toBe(false);
     expect(await ask()).toBe(true);
   });
 
-  it('later where too many are', async () => {
-    const { ask } = createAsked({ total: 3 });
+  it('up to the total limit, and refused beyond it', async () => {
+    const { ask } = createRecordedChecks({ total: 3 });
     const all = [ask('a'), ask('b'), ask('c'), ask('d')];
     expect(await Promise.all(all)).toEqual([true, true, true, 'credentials_unchecked retry-after,5']);
     expect(await ask('d')).toBe(true);
@@ -68,22 +68,22 @@ describe('passwords are checked', () => {
     ['2001:db8:1:2::1', '2001:db8:1:2:3:4:5:6', true],
     ['2001:db8:1:2::1', '2001:db8:1:3::1', false],
     ['', '', true],
-  ])('later where one client has sent too many: %j and %j', async (one, other, areOne) => {
-    const { ask } = createAsked({ perClient: 1 });
+  ])('up to the limit of each client, and refused beyond it: %j and %j', async (one, other, areOne) => {
+    const { ask } = createRecordedChecks({ perClient: 1 });
     const all = [ask(one), ask(other)];
     expect(await Promise.all(all)).toEqual([true, areOne ? 'too_many_requests retry-after,5' : true]);
     expect(await ask(other)).toBe(true);
   });
 
-  it('for others while one client sends too many', async () => {
-    const { ask } = createAsked({ perClient: 2, total: 4 });
+  it('for other clients while one client exceeds its limit', async () => {
+    const { ask } = createRecordedChecks({ perClient: 2, total: 4 });
     const flood = Array.from({ length: 50 }, () => ask('192.0.2.66', 'guess'));
     expect(await ask('192.0.2.7')).toBe(true);
     const refused = (await Promise.all(flood)).filter((result) => typeof result === 'string');
     expect(refused).toHaveLength(48);
   });
 
-  it('and leave nothing behind when one of them fails', async () => {
+  it('again after a check that failed with an error', async () => {
     const checks = createPasswordChecks({ concurrent: 1, total: 1, perClient: 1 });
     const check = { password: 'love', hash, client: { address: 'a', forwardedFor: [] }, isWanted: () => true };
     await expect(checks({ ...check, hash: { ...hash, ln: 30 } })).rejects.toThrow();

@@ -1,4 +1,4 @@
-/** Hashes of passwords: their form, their bounds, and which password they are of. */
+/** Hashes of passwords: their format, their bounds, and the passwords that match. */
 
 import { scryptSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
@@ -16,7 +16,7 @@ function hashOf(text: string) {
 describe('parsePasswordHash', () => {
   const tail = '$MDEyMzQ1Njc4OWFiY2RlZg$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA';
 
-  it('reads what it is', () => {
+  it('parses a hash', () => {
     expect(hashOf(`$scrypt$ln=15,r=8,p=3${tail}`)).toEqual({ ln: 15, r: 8, p: 3, salt, digest: Buffer.alloc(32) });
   });
 
@@ -27,7 +27,7 @@ describe('parsePasswordHash', () => {
     ['ln=17,r=8,p=1'],
     ['ln=17,r=8,p=4'],
     ['ln=20,r=1,p=1'],
-  ])('takes %s', (head) => expect(parsePasswordHash(`$scrypt$${head}${tail}`).kind).toBe('hash'));
+  ])('accepts %s', (head) => expect(parsePasswordHash(`$scrypt$${head}${tail}`).kind).toBe('hash'));
 
   it.each<[text: string, want: RegExp]>([
     ['', /not a hash/],
@@ -60,14 +60,14 @@ describe('parsePasswordHash', () => {
 });
 
 describe('a hash', () => {
-  it('is what scrypt makes of it (RFC 7914)', async () => {
+  it('is that of scrypt (RFC 7914)', async () => {
     const text = await formatPasswordHash('pässword', salt, cheap);
     const digest = scryptSync('pässword', salt, 32, { N: 1024, r: 8, p: 1 });
     expect(text).toBe(`$scrypt$ln=10,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$${digest.toString('base64').replace('=', '')}`);
   });
 
-  // RFC 7914 §12, the second vector; the others are beyond the bounds.
-  it('is that of the RFC', async () => {
+  // The second vector of RFC 7914 §12. The other vectors are beyond the bounds.
+  it('matches the test vector of the RFC', async () => {
     const digest = Buffer.from(
       'fdbabe1c9d3472007856e7190d01e9fe7c6ad7cbc8237830e77376634b3731622eaf30d92e22a3886ff109279d9830dac727afb94a83ee6d8360cbdfa2cc0640',
       'hex',
@@ -83,14 +83,14 @@ describe('a hash', () => {
     ['with:colon', 'with'],
     ['Secret', 'secret'],
     ['密码', '密碼'],
-  ])('is of %j and not of %j', async (password, other) => {
+  ])('matches %j and not %j', async (password, other) => {
     const hash = hashOf(await formatPasswordHash(password, salt, cheap));
     expect(await isPassword(password, hash)).toBe(true);
     expect(await isPassword(other, hash)).toBe(false);
     expect(await isPassword('', hash)).toBe(false);
   });
 
-  it('is of a password in either form of Unicode', async () => {
+  it('matches a password in either normal form of Unicode', async () => {
     const hash = hashOf(await formatPasswordHash('e\u0301', salt, cheap));
     expect(await isPassword('\u00e9', hash)).toBe(true);
   });

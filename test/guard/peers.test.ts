@@ -1,4 +1,4 @@
-/** Peers by their addresses. */
+/** Lists of peers by address ranges. */
 
 import { describe, expect, it } from 'vitest';
 import { parseAddressRange } from '../../src/config/address.ts';

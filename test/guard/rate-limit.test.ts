@@ -1,4 +1,4 @@
-/** How many requests a client may make, decided without waiting. */
+/** Request rates: a request is allowed or refused at once. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -18,7 +18,7 @@ describe('a request', () => {
     [4500, false, 0, 500],
     [5000, false, 0, 1000],
     [9000, false, 0, 5000],
-  ])('of one who owes %i ms: allowed %s, %i more at once, the next one in %i ms', (owedMs, ...want) => {
+  ])('of a client that owes %i ms: allowed %s, %i more at once, the next one in %i ms', (owedMs, ...want) => {
     const { isAllowed, remaining, nextMs } = decideRate(rules, owedMs);
     expect([isAllowed, remaining, Math.round(nextMs)]).toEqual(want);
   });
@@ -29,9 +29,9 @@ interface Attempt {
   readonly fields: { readonly ratelimit?: string; readonly 'retry-after'?: string };
 }
 
-function createLimit(of: RateRules) {
+function createLimit(rateRules: RateRules) {
   const clock = { ms: 0 };
-  const limit = new RateLimit(of, { maxNames: 100, now: () => clock.ms });
+  const limit = new RateLimit(rateRules, { maxNames: 100, now: () => clock.ms });
   const attempt = (client = 'a'): Attempt => {
     try {
       return { isAllowed: true, fields: Object.fromEntries(limit.count(client)) };
@@ -44,7 +44,7 @@ function createLimit(of: RateRules) {
 }
 
 describe('a client', () => {
-  it('gets a burst at once, then one for each time in which one comes back, and is told where it stands', () => {
+  it('gets a burst at once, then requests at the rate, and fields that state what is left', () => {
     const { clock, attempt } = createLimit(rules);
     const policy = '"rangeway";q=60;w=60';
     expect(attempt()).toEqual({
@@ -61,7 +61,7 @@ describe('a client', () => {
     expect([attempt().isAllowed, attempt().isAllowed]).toEqual([true, false]);
   });
 
-  it('comes no further into debt by asking all the time', () => {
+  it('gets no further into debt by refused requests', () => {
     const { clock, attempt } = createLimit({ requests: 1, seconds: 10, burst: 1 });
     expect(attempt().isAllowed).toBe(true);
     for (let ms = 0; ms < 9999; ms += 1) {
@@ -75,12 +75,12 @@ describe('a client', () => {
     expect(attempt().isAllowed).toBe(true);
   });
 
-  it('does not pay for another one', () => {
+  it('does not use up the rate of another client', () => {
     const { attempt } = createLimit({ requests: 1, seconds: 60, burst: 1 });
     expect([attempt('a').isAllowed, attempt('a').isAllowed, attempt('b').isAllowed]).toEqual([true, false, true]);
   });
 
-  it('who comes back when it was told to is let in, and never gets more than the burst and what comes back', () => {
+  it('is admitted after Retry-After, and never gets more than the burst and the rate', () => {
     const some = fc.record({
       requests: fc.integer({ min: 1, max: 1000 }),
       seconds: fc.integer({ min: 1, max: 3600 }),

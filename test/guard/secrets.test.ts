@@ -1,4 +1,4 @@
-/** Secrets: where they are read from, and lists of them. */
+/** Secrets: their sources, and lists of named secrets. */
 
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,7 +52,7 @@ describe('readSecret', () => {
       `the secret file:${join(dir, 'latin1')} is not UTF-8`,
     ],
     ['file', '/dev/zero', 'the secret file:/dev/zero is too long'],
-  ])('refuses %s:%s, and says nothing of what is in it', async (kind, name, want) => {
+  ])('refuses %s:%s, and does not repeat its content', async (kind, name, want) => {
     const thrown: Error = await read(kind, name).then(
       () => new Error('read'),
       (error) => error,
@@ -61,7 +61,7 @@ describe('readSecret', () => {
     expect(`${thrown.stack} ${String(thrown.cause)}`).not.toContain('hidden');
   });
 
-  it('reads a file that all may read, as secrets are mounted in containers', async () => {
+  it('reads a world-readable file, as secrets are mounted in containers', async () => {
     const path = file('open', 'hidden');
     chmodSync(path, 0o444);
     expect(await read('file', path)).toBe('hidden');

@@ -15,7 +15,7 @@ const theirs = fieldsOf(
 const names = theirs.map(([name]) => name);
 
 describe('createSecurityFields', () => {
-  it('is nothing where the operator wants nothing', () => expect(createSecurityFields(nothing)).toBeUndefined());
+  it('returns undefined without options', () => expect(createSecurityFields(nothing)).toBeUndefined());
 
   it.each<[policy: Partial<SecurityPolicy>, line: string]>([
     [{ contentTypeOptions: true }, 'X-Content-Type-Options: nosniff'],
@@ -23,18 +23,18 @@ describe('createSecurityFields', () => {
     [{ contentSecurityPolicy: "default-src 'self'" }, "Content-Security-Policy: default-src 'self'"],
     [{ referrerPolicy: 'no-referrer' }, 'Referrer-Policy: no-referrer'],
     [{ strictTransportSecurity: 'max-age=63072000' }, 'Strict-Transport-Security: max-age=63072000'],
-  ])('%j puts one field in place of the origin’s, and leaves the others', (policy, line) => {
-    const given = createSecurityFields({ ...nothing, ...policy })?.({ scheme: 'https' }, theirs) ?? [];
+  ])('%j replaces one field of the origin, and keeps the others', (policy, line) => {
+    const fields = createSecurityFields({ ...nothing, ...policy })?.({ scheme: 'https' }, theirs) ?? [];
     const [[name, value] = ['', '']] = fieldsOf(line);
-    expect(given.at(-1)).toEqual([name, value]);
-    expect(given.slice(0, -1)).toEqual(theirs.filter(([other]) => other !== name));
+    expect(fields.at(-1)).toEqual([name, value]);
+    expect(fields.slice(0, -1)).toEqual(theirs.filter(([other]) => other !== name));
     expect(names).toContain(name);
   });
 
-  it('sends Strict-Transport-Security over TLS only, and then nobody’s (RFC 6797 §7.2)', () => {
+  it('sends no Strict-Transport-Security without TLS, not even that of the origin (RFC 6797 §7.2)', () => {
     const security = createSecurityFields({ ...nothing, strictTransportSecurity: 'max-age=2', frameOptions: 'DENY' });
-    const given = security?.({ scheme: 'http' }, theirs) ?? [];
-    expect(given.map(([name]) => name)).not.toContain('strict-transport-security');
-    expect(given.at(-1)).toEqual(['x-frame-options', 'DENY']);
+    const fields = security?.({ scheme: 'http' }, theirs) ?? [];
+    expect(fields.map(([name]) => name)).not.toContain('strict-transport-security');
+    expect(fields.at(-1)).toEqual(['x-frame-options', 'DENY']);
   });
 });

@@ -1,4 +1,4 @@
-/** Signed URLs: what is signed, what is read back, and that nothing else is a pass. */
+/** Signed URLs: signing, parsing and checking. Only an unchanged signed URL passes. */
 
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
@@ -18,7 +18,7 @@ const now = Date.UTC(2026, 0, 2, 3, 4, 4);
 const expires = now / 1000 + 1;
 const check = createSignatureCheck(new Map([['2026-1', secret]]), { now: () => now, decoy: 'decoy' });
 
-/** What becomes of a target at an authority, and which target goes on. */
+/** Returns the verdict on a target at an authority, and the target that goes on. */
 function verdictOf(
   authority: string,
   received: string,
@@ -34,7 +34,7 @@ function sign(target: string, changes: Partial<SignedUrl> = {}, key = secret): s
 }
 
 describe('signTarget', () => {
-  // The signatures come from `openssl dgst -sha256 -hmac` over the label, authority, key id, expiry and target, a line each.
+  // The signatures are from `openssl dgst -sha256 -hmac` over label, authority, key id, expiry and target, one line each.
   it.each<[key: string, authority: string, keyId: string, expires: number, target: string, want: string]>([
     [
       secret,
@@ -74,8 +74,8 @@ describe('signTarget', () => {
 });
 
 describe('a signature', () => {
-  const given = sign('/film.mp4?v=2');
-  const [, parameters = ''] = given.split('v=2&');
+  const signed = sign('/film.mp4?v=2');
+  const [, parameters = ''] = signed.split('v=2&');
   const [expiresPart = '', keyPart = '', signaturePart = ''] = parameters.split('&');
 
   it.each<[where: string, received: string, target: string]>([
@@ -86,13 +86,13 @@ describe('a signature', () => {
     ['beside an empty query', sign('/film.mp4?'), '/film.mp4?'],
     ['beside empty parameters', sign('/film.mp4?&&a&'), '/film.mp4?&&a&'],
     [
-      'beside what looks like one',
+      'beside parameters that look like those of a signature',
       sign('/f?xrw-key=1&RW-KEY=2&rw-keys&a=rw-key=3'),
       '/f?xrw-key=1&RW-KEY=2&rw-keys&a=rw-key=3',
     ],
-    ['of a path that looks like one', sign('/rw-key=1/a'), '/rw-key=1/a'],
-    ['of text that no URL parser would leave', sign('/a/%2e%2e/b//c%?%41=%zz'), '/a/%2e%2e/b//c%?%41=%zz'],
-  ])('%s is a pass, and leaves the rest as it is', (_where, received, target) => {
+    ['of a path that looks like a parameter of a signature', sign('/rw-key=1/a'), '/rw-key=1/a'],
+    ['of text that a URL parser would change', sign('/a/%2e%2e/b//c%?%41=%zz'), '/a/%2e%2e/b//c%?%41=%zz'],
+  ])('%s passes, and the rest is unchanged', (_where, received, target) => {
     expect(verdictOf('media.example.org', received)).toEqual({ verdict: 'right', target });
   });
 
@@ -102,41 +102,41 @@ describe('a signature', () => {
     ['without expiry', `/film.mp4?v=2&${keyPart}&${signaturePart}`, 'malformed'],
     ['without key', `/film.mp4?v=2&${expiresPart}&${signaturePart}`, 'malformed'],
     ['without signature', `/film.mp4?v=2&${expiresPart}&${keyPart}`, 'malformed'],
-    ['with two expiries', `${given}&${expiresPart}`, 'malformed'],
-    ['with two keys', `${given}&${keyPart}`, 'malformed'],
-    ['with two signatures', `${given}&${signaturePart}`, 'malformed'],
-    ['with a second key that is empty', `${given}&rw-key`, 'malformed'],
-    ['with an expiry that is no number', given.replace(expiresPart, 'rw-expires=9e9'), 'malformed'],
-    ['with a zero before its expiry', given.replace(expiresPart, `rw-expires=0${expires}`), 'malformed'],
-    ['with a sign before its expiry', given.replace(expiresPart, `rw-expires=+${expires}`), 'malformed'],
-    ['with an expiry of 13 digits', given.replace(expiresPart, 'rw-expires=9999999999999'), 'malformed'],
-    ['with a space after its expiry', given.replace(expiresPart, `${expiresPart}%20`), 'malformed'],
-    ['with an empty signature', given.replace(signaturePart, 'rw-signature='), 'malformed'],
-    ['with padding', `${given}=`, 'malformed'],
-    ['with a signature that is cut', given.slice(0, -1), 'malformed'],
-    ['with a name in another case', given.replace('rw-key', 'Rw-Key'), 'malformed'],
-    ['with a name that is encoded', given.replace('rw-key', 'rw%2Dkey'), 'malformed'],
-    ['with a later expiry', given.replace(expiresPart, `rw-expires=${expires + 1}`), 'wrong'],
-    ['with the id of no key', given.replace(keyPart, 'rw-key=2026-2'), 'wrong'],
-    ['of another path', given.replace('film', 'filn'), 'wrong'],
-    ['of another query', given.replace('v=2', 'v=3'), 'wrong'],
-    ['with a parameter more', `${given}&a=1`, 'wrong'],
-    ['with an encoded name more', `${given}&rw%2Dkey=a`, 'wrong'],
-    ['of another order of the rest', sign('/f?a&b').replace('a&b', 'b&a'), 'wrong'],
-    ['of the same path, written in another way', given.replace('film', '%66ilm'), 'wrong'],
-    ['of the same path by way of another', given.replace('/film', '/x/../film'), 'wrong'],
-    ['for another host', given, 'wrong', 'media.example.net'],
-    ['for another port', given, 'wrong', 'media.example.org:8080'],
-    ['for no host', given, 'wrong', ''],
+    ['with two expiries', `${signed}&${expiresPart}`, 'malformed'],
+    ['with two keys', `${signed}&${keyPart}`, 'malformed'],
+    ['with two signatures', `${signed}&${signaturePart}`, 'malformed'],
+    ['with a second key that is empty', `${signed}&rw-key`, 'malformed'],
+    ['with an expiry that is no number', signed.replace(expiresPart, 'rw-expires=9e9'), 'malformed'],
+    ['with a zero before its expiry', signed.replace(expiresPart, `rw-expires=0${expires}`), 'malformed'],
+    ['with a sign before its expiry', signed.replace(expiresPart, `rw-expires=+${expires}`), 'malformed'],
+    ['with an expiry of 13 digits', signed.replace(expiresPart, 'rw-expires=9999999999999'), 'malformed'],
+    ['with a space after its expiry', signed.replace(expiresPart, `${expiresPart}%20`), 'malformed'],
+    ['with an empty signature', signed.replace(signaturePart, 'rw-signature='), 'malformed'],
+    ['with padding', `${signed}=`, 'malformed'],
+    ['with a signature that is cut', signed.slice(0, -1), 'malformed'],
+    ['with a name in another case', signed.replace('rw-key', 'Rw-Key'), 'malformed'],
+    ['with a name that is encoded', signed.replace('rw-key', 'rw%2Dkey'), 'malformed'],
+    ['with a later expiry', signed.replace(expiresPart, `rw-expires=${expires + 1}`), 'wrong'],
+    ['with an unknown key id', signed.replace(keyPart, 'rw-key=2026-2'), 'wrong'],
+    ['of another path', signed.replace('film', 'filn'), 'wrong'],
+    ['of another query', signed.replace('v=2', 'v=3'), 'wrong'],
+    ['with a further parameter', `${signed}&a=1`, 'wrong'],
+    ['with a further encoded parameter', `${signed}&rw%2Dkey=a`, 'wrong'],
+    ['with the other parameters in another order', sign('/f?a&b').replace('a&b', 'b&a'), 'wrong'],
+    ['of the same path in another spelling', signed.replace('film', '%66ilm'), 'wrong'],
+    ['of the same path with a dot segment', signed.replace('/film', '/x/../film'), 'wrong'],
+    ['for another host', signed, 'wrong', 'media.example.net'],
+    ['for another port', signed, 'wrong', 'media.example.org:8080'],
+    ['for no host', signed, 'wrong', ''],
     ['by another secret', sign('/film.mp4', {}, 'another secret !'), 'wrong'],
     ['by the decoy', sign('/film.mp4', { keyId: 'x' }, 'decoy'), 'wrong'],
     ['that has expired now', sign('/film.mp4', { expires: now / 1000 }), 'expired'],
     ['that has expired long ago', sign('/film.mp4', { expires: 1 }), 'expired'],
-  ])('%s is no pass', (_what, received, want, authority = 'media.example.org') => {
+  ])('%s does not pass', (_what, received, want, authority = 'media.example.org') => {
     expect(verdictOf(authority, received).verdict).toBe(want);
   });
 
-  it('ends with its last second', () => {
+  it('is valid until the second before its expiry ends', () => {
     let time = now;
     const moving = createSignatureCheck(new Map([['2026-1', secret]]), { now: () => time, decoy: '' });
     const reading = readSignature(sign('/a'));
@@ -148,20 +148,20 @@ describe('a signature', () => {
     expect(ask()).toBe('expired');
   });
 
-  it('takes no time that cannot be written', () => {
+  it('accepts an expiry of 1 to 12 digits only', () => {
     expect([1, 999_999_999_999].map(isExpiry)).toEqual([true, true]);
     expect([0, -1, 1.5, 1e12, 1e21, Number.NaN].some(isExpiry)).toBe(false);
   });
 });
 
-describe('whatever is signed', () => {
+describe('any signed target', () => {
   const segment = fc.constantFrom('a', 'b', '..', '.', '%2e%2e', '%2F', '%', '%4', '', ';rw-key=1', '~', '%7E');
   const parameter = fc.constantFrom('a=1', 'b', '', 'rw-keys=1', '?', '%', 'c=%2', 'x=rw-key', 'rw', '=');
   const target = fc
     .tuple(fc.array(segment, { maxLength: 5 }), fc.option(fc.array(parameter, { minLength: 1, maxLength: 5 })))
     .map(([path, query]) => `/${path.join('/')}${query === null ? '' : `?${query.join('&')}`}`);
 
-  it('is read back byte for byte, wherever its signature stands', () => {
+  it('is parsed to the same bytes, wherever its signature stands', () => {
     fc.assert(
       fc.property(target, fc.nat(), fc.boolean(), (clean, place, isShuffled) => {
         const signed = sign(clean);
@@ -176,7 +176,7 @@ describe('whatever is signed', () => {
     );
   });
 
-  it('leads to the resource that its clean form leads to', () => {
+  it('normalises to the same target as without signature', () => {
     fc.assert(
       fc.property(target, (clean) => {
         expect(normaliseTarget(verdictOf('media.example.org', sign(clean)).target)).toEqual(normaliseTarget(clean));
@@ -184,7 +184,7 @@ describe('whatever is signed', () => {
     );
   });
 
-  it('is no pass with any other byte in any place', () => {
+  it('does not pass with any byte changed', () => {
     fc.assert(
       fc.property(target, fc.nat(), fc.integer({ min: 0x21, max: 0x7e }), (clean, place, code) => {
         const signed = sign(clean);
@@ -197,7 +197,7 @@ describe('whatever is signed', () => {
     );
   });
 
-  it('is no pass with a byte more or less', () => {
+  it('does not pass with a byte more or less', () => {
     fc.assert(
       fc.property(
         target,
@@ -210,7 +210,7 @@ describe('whatever is signed', () => {
           const more = isMore ? String.fromCharCode(code) : '';
           const changed = signed.slice(0, at) + more + signed.slice(isMore ? at : at + 1);
           const { verdict, target: left } = verdictOf('media.example.org', changed);
-          // An `&` beside the signature is one of the rest, and the rest is what was signed or is not.
+          // An `&` beside the signature belongs to the rest. The URL passes only where the rest is the signed target.
           if (verdict === 'right') expect(left).toBe(clean);
         },
       ),
@@ -218,16 +218,16 @@ describe('whatever is signed', () => {
     );
   });
 
-  it('has a text of its own', () => {
+  it('has a signature of its own', () => {
     const part = fc.string({ unit: fc.constantFrom('a', '1', '/', '?', '.'), minLength: 1, maxLength: 3 });
-    const what = fc.record({
+    const content = fc.record({
       authority: part,
       keyId: part,
       expires: fc.nat(99),
       target: part.map((text) => `/${text}`),
     });
     fc.assert(
-      fc.property(what, what, (one, other) => {
+      fc.property(content, content, (one, other) => {
         fc.pre(JSON.stringify(one) !== JSON.stringify(other));
         const signatureOf = (signed: SignedUrl) => signTarget(signed, secret).slice(-43);
         expect(signatureOf(one)).not.toBe(signatureOf(other));

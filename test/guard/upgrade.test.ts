@@ -1,4 +1,4 @@
-/** Requests for a tunnel on a route with a gate: who gets one, what the others get, and that each is over once. */
+/** Requests for a tunnel on a route with a gate: which are admitted, how others are refused, and that each ends once. */
 
 import { describe, expect, it } from 'vitest';
 import { type CredentialRules, createAccess } from '../../src/guard/access/access.ts';
@@ -19,7 +19,7 @@ const host = 'Host: media.example\r\n';
 const right = `Authorization: Basic ${base64('ada:love')}\r\n`;
 const wrong = `Authorization: Basic ${base64('ada:hate')}\r\n`;
 
-/** A listener whose tunnels are for those who pass, and how often one of them was over. */
+/** Opens a listener with a guarded route, an open one and a closed one. Records the end of each allowance. */
 async function openGuarded(
   originUrl: string,
   credentials: CredentialRules = createRules(['basic', 'signedUrls']).rules,
@@ -45,9 +45,9 @@ async function openGuarded(
   ]);
   const context: AdmissionContext = {
     router: createRouter([route, open, closed]),
-    gateOf: (of) =>
+    gateOf: (routeOf) =>
       createGate({
-        access: gates.get(of) ?? createAccess({ allow: () => false, deny: undefined, credentials: undefined }),
+        access: gates.get(routeOf) ?? createAccess({ allow: () => false, deny: undefined, credentials: undefined }),
         allowances,
         presentation: plainPresentation,
       }),
@@ -60,11 +60,11 @@ async function openGuarded(
   return Object.assign(listener, { ends, entered: () => entered });
 }
 
-/** A handshake for a target, with these field lines. */
+/** Returns a handshake for a target, with these field lines. */
 const handshakeFor = (target: string, lines = '') => upgradeRequest(`GET ${target} HTTP/1.1\r\n${host}${lines}`);
 
 describe('a request for a tunnel', () => {
-  it('passes by a password that takes time to check, and shows it to us alone', async () => {
+  it('passes with a password that takes time to check, and the origin does not get the password', async () => {
     const origin = await echoOrigin();
     await using listener = await openGuarded(origin.url);
     await using client = await listener.connect();
@@ -79,7 +79,7 @@ describe('a request for a tunnel', () => {
     await expect.poll(() => listener.ends).toEqual([expect.objectContaining({ complete: true })]);
   });
 
-  it('passes by a signed URL, and the origin sees the clean one', async () => {
+  it('passes with a signed URL, and the origin gets it without signature', async () => {
     const origin = await echoOrigin();
     await using listener = await openGuarded(origin.url);
     await using client = await listener.connect();
@@ -88,7 +88,7 @@ describe('a request for a tunnel', () => {
     expect(origin.requests[0]?.url).toBe('/chat?a=1');
   });
 
-  it('needs nothing on a route that asks for nothing, and its Authorization is for the origin', async () => {
+  it('needs no credentials on an open route, and its Authorization reaches the origin', async () => {
     const origin = await echoOrigin();
     await using listener = await openGuarded(origin.url);
     await using client = await listener.connect();
@@ -98,14 +98,14 @@ describe('a request for a tunnel', () => {
   });
 
   it.each<[what: string, target: string, lines: string, status: number, challenge: string[]]>([
-    ['nothing', '/guarded/chat', '', 401, ['Basic realm="Films", charset="UTF-8"']],
+    ['no credentials', '/guarded/chat', '', 401, ['Basic realm="Films", charset="UTF-8"']],
     ['a wrong password', '/guarded/chat', wrong, 401, ['Basic realm="Films", charset="UTF-8"']],
-    ['a path by way of another', '/x/../guarded/chat', '', 400, []],
+    ['a path with a dot segment', '/x/../guarded/chat', '', 400, []],
     ['an encoded path', '/%67uarded/chat', '', 400, []],
     ['two passwords', '/guarded/chat', wrong + right, 400, []],
     ['a wrong signature', `${signed('/guarded/chat')}x`, '', 403, []],
-    ['an address that may not', '/closed/chat', right, 403, []],
-  ])('that shows %s is refused before the origin hears of it', async (_what, target, lines, status, challenge) => {
+    ['a forbidden address', '/closed/chat', right, 403, []],
+  ])('with %s is refused without a request to the origin', async (_what, target, lines, status, challenge) => {
     const origin = await echoOrigin();
     await using listener = await openGuarded(origin.url);
     await using client = await listener.connect();
@@ -120,7 +120,7 @@ describe('a request for a tunnel', () => {
     expect(listener.entered()).toBe(target.startsWith('/guarded') ? 1 : 0);
   });
 
-  it('that is not wanted by the origin has its answer for one client alone', async () => {
+  it('that the origin refuses gets a private answer', async () => {
     const url = await plainOrigin((response) =>
       response.writeHead(403, { 'Cache-Control': 'public, max-age=60', 'Content-Length': 0 }).end(),
     );
@@ -134,7 +134,7 @@ describe('a request for a tunnel', () => {
   });
 });
 
-describe('a tunnel is over once', () => {
+describe('a tunnel ends once', () => {
   const gone = 'http://127.0.0.1:1';
 
   it.each<[how: string, originUrl: () => Promise<string>, status: number]>([
@@ -145,7 +145,7 @@ describe('a tunnel is over once', () => {
       () => rawOrigin((socket) => socket.write('HTTP/1.1 1', () => socket.resetAndDestroy())),
       502,
     ],
-    ['the origin speaks something else', () => rawOrigin((socket) => socket.end('SSH-2.0\r\n\r\n')), 502],
+    ['the origin speaks another protocol', () => rawOrigin((socket) => socket.end('SSH-2.0\r\n\r\n')), 502],
   ])('where %s', async (_how, originUrl, status) => {
     await using listener = await openGuarded(await originUrl());
     await using client = await listener.connect();
@@ -159,11 +159,11 @@ describe('a tunnel is over once', () => {
   it('where the client leaves while its password is checked', async () => {
     const origin = await echoOrigin();
     const turn = Promise.withResolvers<boolean>();
-    const asked = Promise.withResolvers<void>();
+    const requested = Promise.withResolvers<void>();
     const basic = createBasicCheck({
       hashes: new Map([['ada', hashOf('love')]]),
       checks: () => {
-        asked.resolve();
+        requested.resolve();
         return turn.promise;
       },
       key,
@@ -171,23 +171,23 @@ describe('a tunnel is over once', () => {
     await using listener = await openGuarded(origin.url, { ...createRules([]).rules, basic });
     await using client = await listener.connect();
     client.send(handshakeFor('/guarded/chat', right));
-    await asked.promise;
+    await requested.promise;
     client.reset();
     await client.closed;
     turn.resolve(true);
-    // Nobody reads of the connection before there is a tunnel, so the origin may still hear of it.
+    // The connection is not read before there is a tunnel, so the request may still reach the origin.
     await expect.poll(() => listener.tunnelEvents).toHaveLength(1);
     expect(listener.ends).toHaveLength(1);
     await expect.poll(() => origin.sockets.every((socket) => socket.destroyed)).toBe(true);
   });
 
   it('where the client leaves while the origin is asked', async () => {
-    const asked = Promise.withResolvers<void>();
-    const url = await rawOrigin((socket) => socket.once('data', () => asked.resolve()));
+    const requested = Promise.withResolvers<void>();
+    const url = await rawOrigin((socket) => socket.once('data', () => requested.resolve()));
     await using listener = await openGuarded(url);
     await using client = await listener.connect();
     client.send(handshakeFor('/guarded/chat', right));
-    await asked.promise;
+    await requested.promise;
     client.reset();
     await expect.poll(() => listener.ends).toHaveLength(1);
     expect(listener.tunnelEvents).toEqual([expect.objectContaining({ error: 'client_gone' })]);

@@ -1,7 +1,7 @@
 /**
- * Clients that make an origin send much for little (RangeAmp): small ranges under ever new names, requests that are left at
- * once, responses that are not read. With `limits.amplification` nothing begins for a client for which the origin has sent
- * more than `freeBytes` and `factor` times what was delivered, and nothing goes on that no client reads beyond half of that.
+ * Clients that make an origin send many bytes for few (RangeAmp): small ranges under ever new URLs, requests that are aborted
+ * at once, responses that are not read. With `limits.amplification` no transfer begins for a client for which the origin has
+ * sent more than `freeBytes` plus `factor` times the delivered bytes. A transfer that no client reads ends at half of `freeBytes`.
  */
 
 import { request as openRequest } from 'node:http';
@@ -12,9 +12,9 @@ import { type CountingOrigin, openCountingOrigin, type RangeHabit } from '../sup
 
 const MiB = 2 ** 20;
 const block = 65_536;
-/** What one connection to the origin may hold when it is cut: buffers of two processes and of the system between them. */
+/** Bytes that one connection to the origin may hold when it is cut: buffers of two processes and of the kernel between them. */
 const connectionBytes = 8 * MiB;
-/** What both sides of a loopback connection hold of what a client does not read, and so counts as delivered. */
+/** Bytes that both sides of a loopback connection hold of a response that its client does not read. They count as delivered. */
 const unreadBytes = 8 * MiB;
 
 let server: RunningServer;
@@ -41,7 +41,7 @@ interface Got {
   readonly bytes: number;
 }
 
-/** Reads up to so many bytes of a response, then leaves. A response that breaks off is over. */
+/** Reads up to so many bytes of a response, then aborts the request. A response that breaks off counts as ended. */
 function ask(target: string, range: string | undefined, upTo = Number.POSITIVE_INFINITY, localAddress = '127.0.0.1') {
   return new Promise<Got>((resolve) => {
     const headers = range === undefined ? {} : { range };
@@ -69,7 +69,7 @@ const limits = (freeBytes: string, factor = 10) => ({
   limits: { amplification: { factor, freeBytes, windowSeconds: 86_400 } },
 });
 
-describe('a byte of a file of 4 MiB, under ever new names,', () => {
+describe('a byte of a file of 4 MiB, under ever new URLs,', () => {
   const size = 4 * MiB;
 
   it.each<[habit: RangeHabit, range: string, eachBytes: number]>([
@@ -78,9 +78,9 @@ describe('a byte of a file of 4 MiB, under ever new names,', () => {
     ['parts', 'bytes=-1', 2 * block],
     ['whole', 'bytes=0-0', size],
     ['whole', 'bytes=-1', size],
-    // It is believed once that it has parts, and asked for one.
+    // Rangeway assumes once that this origin supports ranges, and requests one.
     ['deaf', 'bytes=-1', 2 * size],
-  ])('costs an origin with the habit "%s", for %s, at most %i bytes each time', async (habit, range, eachBytes) => {
+  ])('costs an origin with the habit "%s", for %s, at most %i bytes each', async (habit, range, eachBytes) => {
     await open(habit, size);
     for (let name = 1; name <= 10; name += 1) {
       expect(await ask(`/stored/file?${name}`, range)).toEqual({ status: 206, bytes: 1 });
@@ -89,28 +89,31 @@ describe('a byte of a file of 4 MiB, under ever new names,', () => {
     }
   });
 
-  // A deaf origin is asked twice for each, and one of the two is cut.
+  // A deaf origin gets two requests for each URL, and one of the two is cut.
   it.each<[habit: RangeHabit, kind: 'stored' | 'relayed', names: number, mostBytes: number]>([
     ['parts', 'stored', 300, 16 * MiB + size],
     ['whole', 'stored', 20, 16 * MiB + size],
     ['whole', 'relayed', 20, 16 * MiB + size],
     ['deaf', 'stored', 20, 32 * MiB + 2 * connectionBytes],
     ['deaf', 'relayed', 20, 32 * MiB + 2 * connectionBytes],
-  ])('costs an origin with the habit "%s", %s, asked by %i, no more than %i', async (habit, kind, names, mostBytes) => {
-    await open(habit, size, limits('16MiB'));
-    const statuses: number[] = [];
-    for (let name = 0; name < names; name += 1) {
-      statuses.push((await ask(`/${kind}/file?${name}`, 'bytes=-1')).status);
-      await untilIdle();
-    }
-    expect(statuses).toContain(206);
-    expect(statuses.at(-1)).toBe(429);
-    expect(origin.bytes).toBeLessThanOrEqual(mostBytes);
-    const other = await ask('/stored/other', 'bytes=-1', 1, '127.0.0.2');
-    expect(other.status).toBe(206);
-  });
+  ])(
+    'costs an origin with the habit "%s", %s, with %i URLs, at most %i bytes',
+    async (habit, kind, names, mostBytes) => {
+      await open(habit, size, limits('16MiB'));
+      const statuses: number[] = [];
+      for (let name = 0; name < names; name += 1) {
+        statuses.push((await ask(`/${kind}/file?${name}`, 'bytes=-1')).status);
+        await untilIdle();
+      }
+      expect(statuses).toContain(206);
+      expect(statuses.at(-1)).toBe(429);
+      expect(origin.bytes).toBeLessThanOrEqual(mostBytes);
+      const other = await ask('/stored/other', 'bytes=-1', 1, '127.0.0.2');
+      expect(other.status).toBe(206);
+    },
+  );
 
-  it('leaves the same file to other clients where it may not be stored, whatever one of them has spent', async () => {
+  it('lets other clients get a file that is not stored, when one client has spent its share', async () => {
     await open('whole', size, limits('16MiB'));
     for (let time = 0; time < 10; time += 1) await ask('/relayed/file', 'bytes=-1');
     expect((await ask('/relayed/file', 'bytes=-1')).status).toBe(429);
@@ -121,10 +124,10 @@ describe('a byte of a file of 4 MiB, under ever new names,', () => {
 describe('a thousand files of 32 MiB', () => {
   const size = 32 * MiB;
   const connections = 8;
-  /** What was begun before it was spent goes on as long as a client reads it. */
+  /** Transfers that began before the share was spent continue while a client reads them. */
   const bound = 64 * MiB + connections * size;
 
-  it('that one client begins to download and leaves cost the origin what it may owe', async () => {
+  it('that one client begins to download and aborts cost the origin at most the share', async () => {
     await open('whole', size, limits('64MiB', 1), connections);
     const got = await Promise.all(Array.from({ length: 1000 }, (_, file) => ask(`/stored/${file}`, undefined, 1)));
     await untilIdle();
@@ -132,7 +135,7 @@ describe('a thousand files of 32 MiB', () => {
     expect(origin.bytes).toBeLessThanOrEqual(bound);
   });
 
-  it('of which one client wants the last byte at once cost the origin what it may owe', async () => {
+  it('of which one client requests the last byte at the same time cost the origin at most the share', async () => {
     await open('whole', size, limits('64MiB'), connections);
     const got = await Promise.all(Array.from({ length: 1000 }, (_, file) => ask(`/stored/${file}`, 'bytes=-1')));
     await untilIdle();
@@ -140,7 +143,7 @@ describe('a thousand files of 32 MiB', () => {
     expect(origin.bytes).toBeLessThanOrEqual(bound);
   });
 
-  it('that one client does not read cost the origin what it may owe', async () => {
+  it('that one client does not read cost the origin at most the share', async () => {
     await open('whole', size, limits('64MiB', 1), connections);
     const requests = Array.from({ length: 20 }, (_, file) => {
       const request = openRequest(`${server.url}/stored/${file}`, { agent: false });
@@ -160,7 +163,7 @@ describe('a thousand files of 32 MiB', () => {
         { interval: 500 },
       )
       .toBe(true);
-    // What is in the connections to the client counts as paid for.
+    // Bytes in the connections to the client count as delivered.
     expect(origin.bytes).toBeLessThanOrEqual(bound + 20 * unreadBytes);
     expect(origin.bytes).toBeLessThan(20 * size);
     for (const request of requests) request.destroy();
@@ -168,7 +171,7 @@ describe('a thousand files of 32 MiB', () => {
 });
 
 describe('honest clients', () => {
-  it('are never refused: downloads, seeks, heads and tails of many files, at an origin without ranges', async () => {
+  it('are never refused: downloads, seeks and tails of many files, with an origin without ranges', async () => {
     await open('whole', 4 * MiB);
     const clients = Array.from({ length: 10 }, (_, client) => async () => {
       for (const range of [undefined, 'bytes=-65536', 'bytes=1000000-1999999', 'bytes=0-'])
@@ -181,7 +184,7 @@ describe('honest clients', () => {
     await Promise.all(clients.map((client) => client()));
   });
 
-  it('get whole files of which an origin sends more than a client may owe, when they read them', async () => {
+  it('get whole files that are larger than a client may owe, when they read them', async () => {
     await open('whole', 32 * MiB, limits('2MiB'));
     for (const kind of ['stored', 'relayed']) {
       for (const file of [1, 2, 3]) {

@@ -1,4 +1,4 @@
-/** A route that asks for credentials, and those who have none: whatever they send, they learn nothing and change nothing. */
+/** A route with credentials, and clients without: whatever they send, they learn nothing and change nothing. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CredentialRules, createAccess } from '../../src/guard/access/access.ts';
@@ -48,7 +48,7 @@ afterEach(async () => {
   await proxy.close();
 });
 
-/** Stores what the origin calls public. */
+/** Stores a response that the origin calls public. */
 async function store(sent: Sent = { fields: apiKey }): Promise<void> {
   const client = proxy.send({ authority, ...sent });
   const exchange = await proxy.origin.next();
@@ -69,7 +69,7 @@ async function store(sent: Sent = { fields: apiKey }): Promise<void> {
   await proxy.fillsEnded(1);
 }
 
-/** What a refusal may have, besides the challenge; nothing of it is the origin's or of the store. */
+/** The fields that a refusal may have. None of them comes from the origin or the store. */
 const innocent = new Set([
   'cache-control',
   'content-type',
@@ -117,7 +117,7 @@ const attempts: readonly [what: string, sent: Sent, status: number][] = [
   ['OPTIONS of a page', { method: 'OPTIONS', fields: { origin: 'https://evil.example' } }, 401],
   ['another method in a field', { fields: { 'x-http-method-override': 'OPTIONS' } }, 401],
   ['another URL in a field', { target: '/open', fields: { 'x-original-url': '/file' } }, 401],
-  ['a path by way of another', { target: '/x/%2e%2e/file' }, 401],
+  ['a path with a dot segment', { target: '/x/%2e%2e/file' }, 401],
   ['an encoded path', { target: '/%66ile' }, 401],
   ['a name in a query', { target: '/file?user=ada&password=love' }, 401],
   ['credentials in a cookie', { fields: { cookie: `authorization=Basic ${base64('ada:love')}` } }, 401],
@@ -125,7 +125,11 @@ const attempts: readonly [what: string, sent: Sent, status: number][] = [
   ['a wrong password', { fields: { authorization: `Basic ${base64('ada:hate')}` } }, 401],
   ['a wrong token', { fields: { authorization: 'Bearer token-of-robot-02' } }, 401],
   ['a wrong key', { fields: { 'x-api-key': 'key-of-the-app-02' } }, 401],
-  ['a wrong password and what would hit', { fields: { authorization: 'Basic x', 'if-none-match': '"v1"' } }, 401],
+  [
+    'a wrong password and a condition that holds',
+    { fields: { authorization: 'Basic x', 'if-none-match': '"v1"' } },
+    401,
+  ],
   ['two credentials in one', { fields: { authorization: `Basic x, Basic ${base64('ada:love')}` } }, 401],
   ['very long credentials', { fields: { authorization: `Basic ${'A'.repeat(20_000)}` } }, 401],
   ['a very long key', { fields: { 'x-api-key': 'A'.repeat(20_000) } }, 401],
@@ -135,22 +139,26 @@ const attempts: readonly [what: string, sent: Sent, status: number][] = [
     { fields: { 'x-forwarded-for': '127.0.0.1', forwarded: 'for=127.0.0.1' } },
     401,
   ],
-  ['what passed elsewhere', { fields: { 'x-remote-user': 'ada', remote_user: 'ada', 'x-forwarded-user': 'ada' } }, 401],
+  [
+    'the user of another gateway',
+    { fields: { 'x-remote-user': 'ada', remote_user: 'ada', 'x-forwarded-user': 'ada' } },
+    401,
+  ],
   ['a signature of another path', { target: signed('/other').replace('/other', '/file') }, 403],
   ['a signature of another host', { target: signed('/file', { authority: 'files.example' }) }, 403],
   ['a signature that has expired', { target: signed('/file', { expires: now / 1000 }) }, 403],
   ['a signature for POST', { method: 'POST', target: signed('/file') }, 403],
-  ['a signature, and a path beyond it', { target: signed('/a/').replace('/a/', '/a/../file') }, 403],
+  ['a signature, and a dot segment behind its path', { target: signed('/a/').replace('/a/', '/a/../file') }, 403],
 ];
 
-describe('who has no credentials', () => {
-  // No listener lets so large a field pass by default; here it is the guard that does not mind.
+describe('a client without credentials', () => {
+  // By default a listener refuses such large fields. Here the guard gets them.
   it.each(attempts)('learns nothing by %s', async (_what, sent, status) => {
     await store();
     await expectRefusal(sent, status);
   });
 
-  it('changes nothing by all of that', async () => {
+  it('changes nothing by all of these requests', async () => {
     await store();
     for (const [, sent] of attempts) await (await proxy.send({ authority, ...sent }).response).status;
     const client = proxy.send({ authority, fields: apiKey });
@@ -159,7 +167,7 @@ describe('who has no credentials', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('gets no word of what is under way', async () => {
+  it('learns nothing of a running transfer', async () => {
     const first = proxy.send({ authority, fields: apiKey });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { 'content-length': String(size), 'cache-control': 'max-age=60', etag: '"v1"' } });
@@ -171,15 +179,15 @@ describe('who has no credentials', () => {
     await expectWhole(first, { sizeBytes: size });
   });
 
-  it('gets the refusal where those who run the server ask what would become of a request', async () => {
+  it('gets no explanation by `explain`, but the refusal', async () => {
     await store();
     await expect(proxy.explain({ authority })).rejects.toThrow('no explanation, but 401');
-    const told = await proxy.explain({ authority, target: signed('/file') });
-    expect(told).toMatchObject({ method: 'GET', uri: `http://${authority}/file` });
-    expect(JSON.stringify(told)).not.toContain('rw-');
+    const explanation = await proxy.explain({ authority, target: signed('/file') });
+    expect(explanation).toMatchObject({ method: 'GET', uri: `http://${authority}/file` });
+    expect(JSON.stringify(explanation)).not.toContain('rw-');
   });
 
-  it('leaves no refusal in the store for others', async () => {
+  it('leaves no refusal in the store', async () => {
     await expectRefusal({}, 401);
     await store();
     const client = proxy.send({ authority, fields: apiKey });
@@ -189,17 +197,17 @@ describe('who has no credentials', () => {
 });
 
 describe('a preflight request', () => {
-  const asking = {
+  const preflight = {
     origin: page,
     'access-control-request-method': 'GET',
     'access-control-request-headers': 'authorization',
   };
 
-  it('needs no credentials, and says nothing of what is stored', async () => {
+  it('needs no credentials, and reveals nothing of the store', async () => {
     await store();
     const answers = await Promise.all(
       ['/file', '/none'].map(async (target) => {
-        const response = await proxy.send({ authority, method: 'OPTIONS', target, fields: asking }).response;
+        const response = await proxy.send({ authority, method: 'OPTIONS', target, fields: preflight }).response;
         return { status: response.status, fields: response.fields, kind: response.body.kind };
       }),
     );
@@ -216,7 +224,7 @@ describe('a preflight request', () => {
   });
 });
 
-describe('who has credentials', () => {
+describe('a client with credentials', () => {
   const ways: readonly [name: string, sent: Sent][] = [
     ['ada', { fields: { authorization: `Basic ${base64('ada:love')}` } }],
     ['robot', { fields: { authorization: 'Bearer token-of-robot-01' } }],
@@ -224,14 +232,14 @@ describe('who has credentials', () => {
     ['k1', { target: signed('/file') }],
   ];
 
-  // A 304 is over for a listener only.
+  // A 304 ends for a listener only, so it is no request event here.
   const conditions: readonly [fields: Record<string, string>, status: number][] = [
     [{}, 200],
     [{ range: 'bytes=0-9' }, 206],
     [{ 'if-none-match': '"v1"' }, 304],
   ];
 
-  it.each(ways)('gets what others of them have stored, and is known as %s', async (name, sent) => {
+  it.each(ways)('gets a response that another client has stored, and is logged as %s', async (name, sent) => {
     await store();
     for (const [more, status] of conditions) {
       const client = proxy.send({ authority, ...sent, fields: { ...sent.fields, ...more } });
@@ -245,7 +253,7 @@ describe('who has credentials', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it.each(ways)('stores for others of them; the origin sees nothing of what %s has shown', async (_name, sent) => {
+  it.each(ways)('stores a response for other clients with its credentials, here %s', async (_name, sent) => {
     await store(sent);
     expect(proxy.origin.requests).toBe(1);
     for (const [, other] of ways) {
@@ -255,7 +263,7 @@ describe('who has credentials', () => {
     }
   });
 
-  it('shows them to us alone', async () => {
+  it('does not show its credentials to the origin', async () => {
     for (const [, sent] of ways) {
       const target = (sent.target ?? '/file?').replace('/file', `/${proxy.origin.requests}`);
       const client = proxy.send({
@@ -271,7 +279,7 @@ describe('who has credentials', () => {
     }
   });
 
-  it('is not in the log by them', async () => {
+  it('has no credentials in the log', async () => {
     await store({ target: signed('/file') });
     for (const [, sent] of ways) await proxy.send({ authority, ...sent }).bytes();
     for (const [, sent] of attempts) await proxy.send({ authority, ...sent }).bytes();

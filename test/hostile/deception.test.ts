@@ -1,6 +1,6 @@
 /**
- * Web cache deception: a victim is led to a URL that looks like a file and brings its private page; then the attacker asks for
- * the same URL. What it gets depends on what the origin has said of the page, and on nothing that the URL looks like.
+ * Web cache deception: a victim opens a URL that looks like a file and gets its private page; then the attacker requests the
+ * same URL. Whether the attacker gets the page depends on the origin's response fields only, not on the look of the URL.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,12 +12,12 @@ import {
   type SharedGround,
 } from '../support/proxies/shared-ground.ts';
 
-/** What an origin says of its private pages, and whether the page may be had by others then. */
-const sayings: Readonly<Record<string, { fields: Said['fields']; isShared: boolean }>> = {
+/** Response fields of a private page, and whether other clients may then get it. */
+const policies: Readonly<Record<string, { fields: Said['fields']; isShared: boolean }>> = {
   private: { fields: { 'cache-control': 'private, max-age=60' }, isShared: false },
   'no-store': { fields: { 'cache-control': 'no-store' }, isShared: false },
   'no-cache': { fields: { 'cache-control': 'no-cache' }, isShared: false },
-  'no-cache and a tag': { fields: { 'cache-control': 'no-cache', etag: '"1"' }, isShared: false },
+  'no-cache and an entity tag': { fields: { 'cache-control': 'no-cache', etag: '"1"' }, isShared: false },
   'max-age=0': { fields: { 'cache-control': 'max-age=0' }, isShared: false },
   'Pragma and Expires': { fields: { pragma: 'no-cache', expires: '0' }, isShared: false },
   'Vary: Cookie': { fields: { 'cache-control': 'max-age=60', vary: 'Cookie' }, isShared: false },
@@ -27,19 +27,19 @@ const sayings: Readonly<Record<string, { fields: Said['fields']; isShared: boole
     fields: { 'set-cookie': 'session=1', 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT' },
     isShared: false,
   },
-  nothing: { fields: {}, isShared: false },
-  'a tag alone': { fields: { etag: '"1"' }, isShared: false },
-  // RFC 9111 §4.2.2: a page with a date is taken for a file, but for those alone who ask as the victim did.
+  'no caching fields': { fields: {}, isShared: false },
+  'an entity tag alone': { fields: { etag: '"1"' }, isShared: false },
+  // RFC 9111 §4.2.2: a page with a date has a heuristic lifetime, but only for requests with the victim's identity.
   'Last-Modified alone': { fields: { 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT' }, isShared: false },
-  'Last-Modified and a tag': {
+  'Last-Modified and an entity tag': {
     fields: { 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT', etag: '"1"' },
     isShared: false,
   },
-  // What the origin says is for all.
+  // The origin permits sharing.
   'max-age=60': { fields: { 'cache-control': 'max-age=60' }, isShared: true },
 };
 
-/** URLs that look like a file, and that an origin takes for the page. */
+/** URLs that look like a file, for which an origin sends the page. */
 const disguises = [
   '/account/x.css',
   '/account.css',
@@ -66,10 +66,10 @@ const disguises = [
   '/account/x.css?cb=1',
 ];
 
-/** The page of whoever asks, as far as the origin knows. */
+/** Returns the page of the user whom the request identifies. */
 const pageOf = ({ field, target }: Asked): string => {
-  const who = field('authorization') ?? field('cookie') ?? 'nobody';
-  return `the page of ${who} at ${target.length}`;
+  const user = field('authorization') ?? field('cookie') ?? 'nobody';
+  return `the page of ${user} at ${target.length}`;
 };
 
 let ground: SharedGround;
@@ -77,20 +77,20 @@ beforeAll(async () => {
   ground = await openSharedGround((asked) => {
     const saying = Number(/[?&]saying=(\d+)/.exec(asked.target)?.[1]);
     const isCurrent = asked.field('if-none-match') === '"1"' && asked.field('cookie') === 'session=victim';
-    const fields = Object.values(sayings)[saying]?.fields ?? {};
+    const fields = Object.values(policies)[saying]?.fields ?? {};
     return isCurrent ? { status: 304, fields } : { fields, body: pageOf(asked) };
   });
 });
 afterAll(() => ground[Symbol.asyncDispose]());
 
-const victimsOwn = ['Cookie: session=victim', 'Authorization: Basic dmljdGltOng='];
+const victimCredentials = ['Cookie: session=victim', 'Authorization: Basic dmljdGltOng='];
 
-describe.each(Object.entries(sayings).map(([name, saying], at) => ({ name, at, ...saying })))(
-  'an origin that says $name',
+describe.each(Object.entries(policies).map(([name, saying], at) => ({ name, at, ...saying })))(
+  'an origin that answers with $name',
   ({ at, isShared }) => {
     it.each(disguises)('%s', async (disguise) => {
-      for (const own of victimsOwn) {
-        // RFC 9111 §3.5: what is asked for with Authorization is not shared without permission.
+      for (const own of victimCredentials) {
+        // RFC 9111 §3.5: a response to a request with Authorization is not shared without permission.
         const isLeaked = isShared && own.startsWith('Cookie');
         const mark = `saying=${at}&${own.slice(0, 3)}&${disguises.indexOf(disguise)}`;
         const target = disguise.includes('?') ? `${disguise}&${mark}` : `${disguise}?${mark}`;
@@ -116,9 +116,9 @@ describe.each(Object.entries(sayings).map(([name, saying], at) => ({ name, at, .
   },
 );
 
-describe('a route whose files get a lifetime from the operator', () => {
+describe('a route whose files have a configured lifetime', () => {
   const routes = [{}, { match: { pathPrefix: '/static' }, cache: { defaultTtlSeconds: 60 } }];
-  /** Decodes the whole path before it takes dot segments out, as some origins do; matrix parameters too. */
+  /** Decodes the whole path and removes matrix parameters before it resolves dot segments, as some origins do. */
   const careless = (asked: Asked): Said => {
     const path = decodeURIComponent(asked.target)
       .replaceAll('\\', '/')
@@ -145,7 +145,7 @@ describe('a route whose files get a lifetime from the operator', () => {
     ['/static/%2e%2e;/account', 'refused'],
     ['/static/x/..;/..;/account', 'refused'],
     ['/static/%5C..%5C..%5Caccount', 'refused'],
-  ])('%s is %s, and brings nobody the page of another', async (target, want) => {
+  ])('%s is %s, and no client gets the page of another client', async (target, want) => {
     await using own = await openSharedGround(careless, routes);
     const victim = await own.send(requestOf(`GET ${target}`, 'Cookie: session=victim'));
     expect(victim.status).toBe(want === 'refused' ? 400 : 200);
@@ -155,7 +155,7 @@ describe('a route whose files get a lifetime from the operator', () => {
     }
   });
 
-  it('keeps files, which have dots and encoded slashes of their own', async () => {
+  it('stores files whose names have dots and encoded slashes', async () => {
     await using own = await openSharedGround(() => ({ body: 'a file' }), routes);
     for (const path of [
       '/static/a..b',

@@ -1,4 +1,4 @@
-/** Requests over HTTP/2 that would become something else in HTTP/1: what their client gets, and what an origin behind sees. */
+/** HTTP/2 requests that would change their meaning in HTTP/1: the answer to the client, and the request at the origin. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
@@ -8,7 +8,7 @@ import { errorCode, H2RawClient } from '../support/clients/h2-raw-client.ts';
 import { readRecorded } from '../support/origins/recorded-requests.ts';
 import { openRecordingOrigin } from '../support/origins/recording-origin.ts';
 
-/** The stream is reset with a code, or answered with an error, and the origin sees nothing; or it sees this one request. */
+/** The stream is reset or answered with an error, and the origin gets no request; or the origin gets this one request. */
 type Verdict =
   | { readonly kind: 'reset'; readonly code: number }
   | { readonly kind: 'refused'; readonly status: number }
@@ -16,7 +16,7 @@ type Verdict =
       readonly kind: 'passed';
       readonly line: string;
       readonly body: string;
-      /** Field lines that it must have as `name: value`, and names that it must not have as `-name`. */
+      /** Field lines that the request must have, as `name: value`, and names that it must not have, as `-name`. */
       readonly fields: readonly string[];
     };
 
@@ -31,19 +31,19 @@ const passed = (line: string, body = '', ...fields: readonly string[]): Verdict 
   fields,
 });
 
-/** Pseudo-fields in place of those of a plain GET (undefined: none), and what follows them. */
+/** Returns the fields of a plain GET with these pseudo-fields in place of its own (`undefined` removes one), then `fields`. */
 function request(pseudo: Readonly<Record<string, string | undefined>>, ...fields: readonly Field[]): Field[] {
   const all = { method: 'GET', scheme: 'http', authority: 'a', path: '/x', ...pseudo };
-  const given = Object.entries(all).flatMap(([name, value]): Field[] =>
+  const pseudoLines = Object.entries(all).flatMap(([name, value]): Field[] =>
     value === undefined ? [] : [[`:${name}`, value]],
   );
-  return [...given, ...fields];
+  return [...pseudoLines, ...fields];
 }
 const get = (...fields: readonly Field[]) => request({}, ...fields);
 const post = (...fields: readonly Field[]) => request({ method: 'POST' }, ...fields);
 const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n';
 
-/** What nghttp2 takes for no field at all is left out, name and value; the rest of the request is whole. */
+/** nghttp2 drops such a field, name and value. The rest of the request is passed on. */
 const leftOut = passed('GET /x', '', '-x', '-y', '-transfer-encoding', '-content-length');
 
 const values: readonly Row[] = [
@@ -58,7 +58,7 @@ const values: readonly Row[] = [
   ['white space behind', get(['x', 'a\t']), leftOut],
   ['obs-text', get(['x', 'a\xe4']), passed('GET /x', '', 'x: a\xe4')],
   ['a tab within', get(['x', 'a\tb']), passed('GET /x', '', 'x: a\tb')],
-  ['nothing', get(['x', '']), passed('GET /x', '', 'x: ')],
+  ['no characters', get(['x', '']), passed('GET /x', '', 'x: ')],
   ['CR LF in Cookie', get(['cookie', 'a=b\r\ny: b']), leftOut],
   ['CR LF in Content-Length', post(['content-length', '3\r\ny: b']), malformed, 'abc'],
 ];
@@ -73,7 +73,7 @@ const names: readonly Row[] = [
   ['a field of framing behind a space', get([' transfer-encoding', 'chunked']), leftOut],
   ['a field of framing before a space', post(['transfer-encoding ', 'chunked']), passed('POST /x', 'abc', '-x'), 'abc'],
   ['a field of framing with a tab', post(['content-length\t', '1']), passed('POST /x', 'abc'), 'abc'],
-  ['nothing', get(['', 'b']), leftOut],
+  ['no characters', get(['', 'b']), leftOut],
   ['obs-text', get(['x\xe4', 'b']), leftOut],
   ['a separator', get(['x(y)', 'b']), leftOut],
   ['a capital letter', get(['X', 'b']), malformed],
@@ -100,7 +100,7 @@ const connection: readonly Row[] = [
   ['TE of trailers and a coding', get(['te', 'trailers, chunked']), malformed],
   ['TE of trailers', get(['te', 'trailers']), passed('GET /x', '', '-transfer-encoding')],
   ['HTTP2-Settings', get(['http2-settings', 'AAMAAABkAAQAAP__']), passed('GET /x', '', '-http2-settings')],
-  ['Expect of something else', get(['expect', '200-ok']), refused(417)],
+  ['Expect with another value', get(['expect', '200-ok']), refused(417)],
 ];
 
 const framing: readonly Row[] = [
@@ -134,7 +134,7 @@ const methods: readonly Row[] = [
   ['with a target and a version', request({ method: 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\nGET' }), malformed],
   ['with a space', request({ method: 'GET /admin' }), malformed],
   ['in lower case', request({ method: 'get' }), refused(501)],
-  ['of no registry', request({ method: 'FETCH' }), refused(501)],
+  ['that is not registered', request({ method: 'FETCH' }), refused(501)],
   ['TRACE', request({ method: 'TRACE' }), refused(405)],
   [
     'CONNECT',
@@ -172,8 +172,8 @@ const authorities: readonly Row[] = [
   ['none, and no Host', request({ authority: undefined }), malformed],
   ['of no characters', request({ authority: '' }), malformed],
   ['in Host alone', request({ authority: undefined }, ['host', 'a']), passed('GET /x', '', 'x-forwarded-host: a')],
-  ['in both', request({}, ['host', 'a']), passed('GET /x', '', 'x-forwarded-host: a')],
-  ['in both, in another case', request({}, ['host', 'A']), passed('GET /x', '', 'x-forwarded-host: a')],
+  ['in :authority and Host', request({}, ['host', 'a']), passed('GET /x', '', 'x-forwarded-host: a')],
+  ['in :authority and Host, in another case', request({}, ['host', 'A']), passed('GET /x', '', 'x-forwarded-host: a')],
   ['and another Host', request({}, ['host', 'b']), refused(400)],
   ['and Host with a port', request({}, ['host', 'a:81']), refused(400)],
   ['and Host twice', request({}, ['host', 'a'], ['host', 'a']), malformed],
@@ -183,7 +183,7 @@ const authorities: readonly Row[] = [
   ['with a path', request({ authority: 'a/b' }), malformed],
   ['with a space', request({ authority: 'a b' }), malformed],
   ['with CR LF', request({ authority: 'a\r\nX: y' }), malformed],
-  ['with a port that is none', request({ authority: 'a:b' }), refused(400)],
+  ['with an invalid port', request({ authority: 'a:b' }), refused(400)],
   ['with a port over 65535', request({ authority: 'a:65536' }), refused(400)],
   ['with obs-text', request({ authority: 'a\xe4' }), malformed],
 ];
@@ -191,12 +191,8 @@ const authorities: readonly Row[] = [
 const schemes: readonly Row[] = [
   ['none', request({ scheme: undefined }), malformed],
   ['of no characters', request({ scheme: '' }), malformed],
-  [
-    'https where TLS has ended before us',
-    request({ scheme: 'https' }),
-    passed('GET /x', '', 'x-forwarded-proto: http'),
-  ],
-  ['of something else', request({ scheme: 'ftp' }), refused(400)],
+  ['https on a listener without TLS', request({ scheme: 'https' }), passed('GET /x', '', 'x-forwarded-proto: http')],
+  ['of another protocol', request({ scheme: 'ftp' }), refused(400)],
   ['with a URI', request({ scheme: 'http://b/?' }), malformed],
   ['with CR LF', request({ scheme: 'http\r\nx: y' }), malformed],
 ];
@@ -206,10 +202,10 @@ const pseudoFields: readonly Row[] = [
   ['twice', [...get(), [':path', '/y']], malformed],
   ['twice, alike', [...get(), [':method', 'GET']], malformed],
   ['of a response', [...get(), [':status', '200']], malformed],
-  ['that nobody knows', [[':foo', 'bar'], ...get()], malformed],
+  ['with an unknown name', [[':foo', 'bar'], ...get()], malformed],
   ['in capitals', [[':METHOD', 'GET'], ...get()], malformed],
   ['with no name', [[':', 'x'], ...get()], malformed],
-  ['that is Host', [[':host', 'b'], ...get()], malformed],
+  ['with the name host', [[':host', 'b'], ...get()], malformed],
 ];
 
 const lists: readonly Row[] = [
@@ -267,13 +263,13 @@ describe.each<[string, readonly Row[]]>([
     client.request(1, fields, { endStream: content === undefined });
     if (content !== undefined) client.data(1, content, { endStream: true });
     const { status, resetCode } = await client.whenOver(1);
-    // The connection goes on, and what is asked last is answered last.
+    // The connection stays usable: a later request gets its own answer.
     client.request(3, request({ path: '/after' }));
     expect((await client.whenOver(3)).status).toBe(200);
     const seen = (await readRecorded(origin)).filter(({ target }) => target !== '/after');
     if (verdict.kind === 'passed') {
-      const gist = seen.map(({ method, target, body }) => [`${method} ${target}`, body]);
-      expect([status, gist]).toEqual([200, [[verdict.line, verdict.body]]]);
+      const summary = seen.map(({ method, target, body }) => [`${method} ${target}`, body]);
+      expect([status, summary]).toEqual([200, [[verdict.line, verdict.body]]]);
       const lines = seen[0]?.fields.map(([name, value]) => `${name.toLowerCase()}: ${value}`) ?? [];
       const present = verdict.fields.filter((field) => !field.startsWith('-'));
       const absent = verdict.fields.filter((field) => field.startsWith('-')).map((field) => `${field.slice(1)}:`);

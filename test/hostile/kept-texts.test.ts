@@ -1,4 +1,4 @@
-/** What is kept of a request for longer than it lasts: never the whole of its head for the sake of one value. */
+/** A value of a request that outlives the request must not keep the whole head in memory. */
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -19,8 +19,8 @@ const padding = 'p'.repeat(60_000);
 describe('a stored response', () => {
   it.each([
     ['a field that its Vary names', 'X-Device', {}],
-    ['a field that the operator selects', 'X-Kind', { key: { fields: ['X-Kind'] } }],
-  ])('keeps of the head that it was asked for with no more than %s', async (_name, field, cache) => {
+    ['a field that the cache key selects', 'X-Kind', { key: { fields: ['X-Kind'] } }],
+  ])('keeps of its request head no more than %s', async (_name, field, cache) => {
     await using origin = await openPlainOrigin((_request, response) => {
       response.setHeader('cache-control', 'max-age=600').setHeader('vary', 'X-Device').end('a');
     });
@@ -45,7 +45,7 @@ describe('a stored response', () => {
   });
 });
 
-describe('a text of its own', () => {
+describe('ownText returns the same text for', () => {
   it.each(['', 'a', 'a text of some length', 'ä', '€ and more than a few', '\ud800 alone', '"\\\u0000\n'])(
     '%j',
     (text) => {

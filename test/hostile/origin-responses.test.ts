@@ -1,6 +1,6 @@
 /**
- * Responses that smuggle, lie and break: what a client gets of each through the whole server, what is stored of it, and whether
- * the next response is the right one. The origin is a raw socket.
+ * Hostile, false and broken responses: what a client gets through the whole server, what is stored, and whether the next
+ * response is the right one. The origin is a raw socket.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,8 +10,8 @@ import { RawClient, rawValues } from '../support/clients/raw-client.ts';
 import { openScriptedOrigin, type Play, type ScriptedOrigin } from '../support/origins/scripted-origin.ts';
 
 /**
- * What a client gets: status, body, and `cut` where that is visibly not all. Then what the same request gets afterwards: `stored`,
- * the same bytes from the store; or `fresh`, what the origin says now.
+ * `first` is the client's response: status, body, and `cut` where it is visibly incomplete. `then` is the source of the next
+ * response to the same request: `stored` for the same bytes from the store, `fresh` for a new response of the origin.
  */
 type Row = [name: string, play: Play, first: string, then: 'stored' | 'fresh', method?: string];
 
@@ -20,7 +20,7 @@ let origin: ScriptedOrigin;
 let server: RunningServer;
 let port: number;
 
-/** Every first request for a path is played its row; all others are answered as they should be. */
+/** The first request for a path gets the response of its row. All others get a correct response. */
 beforeAll(async () => {
   origin = await openScriptedOrigin(async (exchange) => {
     const { target, method } = exchange.request;
@@ -55,7 +55,7 @@ afterAll(async () => {
   await origin.close();
 });
 
-/** The bytes, then FIN, RST or silence. */
+/** Sends the bytes, then FIN, RST or nothing. */
 const after =
   (end: 'end' | 'cut' | 'closed') =>
   (bytes: string): Play =>
@@ -67,7 +67,7 @@ const thenEnd = after('end');
 const thenCut = after('cut');
 const thenSilence = after('closed');
 
-/** A head that may be stored. */
+/** Returns the head of a response that may be stored. */
 const head = (...lines: readonly string[]) =>
   ['HTTP/1.1 200 OK', 'Cache-Control: max-age=60', ...lines, '', ''].join('\r\n');
 const four = head('Content-Length: 4');
@@ -106,7 +106,7 @@ const framing: readonly Row[] = [
   ],
   ['chunks', `${chunked}4\r\ngood\r\n0\r\n\r\n`, '200 good', 'stored'],
   [
-    'a coding that was not asked for',
+    'a coding that was not requested',
     `${head('Transfer-Encoding: gzip, chunked')}4\r\ngood\r\n0\r\n\r\n`,
     '502',
     'fresh',
@@ -134,7 +134,7 @@ const framing: readonly Row[] = [
 ];
 
 const chunks: readonly Row[] = [
-  ['a chunk size that is none', `${chunked}4\r\ngood\r\nz\r\nevil\r\n0\r\n\r\n`, '200 good cut', 'fresh'],
+  ['an invalid chunk size', `${chunked}4\r\ngood\r\nz\r\nevil\r\n0\r\n\r\n`, '200 good cut', 'fresh'],
   ['a negative chunk size', `${chunked}-4\r\nevil\r\n0\r\n\r\n`, '200 cut', 'fresh'],
   ['a chunk size in 0x', `${chunked}0x4\r\nevil\r\n0\r\n\r\n`, '200 cut', 'fresh'],
   ['a chunk size past 2^64', `${chunked}10000000000000004\r\nevil\r\n0\r\n\r\n`, '200 cut', 'fresh'],
@@ -196,18 +196,18 @@ const lines: readonly Row[] = [
     'stored',
   ],
   [
-    'Connection that names what counts',
+    'Connection that names end-to-end fields',
     `${head('Connection: Cache-Control, Content-Length, X-A', 'X-A: 1', 'Content-Length: 4')}good`,
     '200 good',
     'stored',
   ],
   [
-    'dates that are none',
+    'invalid dates',
     `${head('Date: yesterday', 'Expires: 0', 'Last-Modified: never', 'Age: -1', 'Content-Length: 4')}good`,
     '200 good',
     'stored',
   ],
-  ['a tag that is none', `${head('ETag: "a', 'Content-Length: 4')}good`, '200 good', 'stored'],
+  ['an invalid entity tag', `${head('ETag: "a', 'Content-Length: 4')}good`, '200 good', 'stored'],
 ];
 
 const statuses: readonly Row[] = [
@@ -226,7 +226,7 @@ const statuses: readonly Row[] = [
   ['a request in place of a response', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', '502', 'fresh'],
   ['an empty line before the status line', `\r\n${four}good`, '200 good', 'stored'],
   [
-    '101 that was not asked for',
+    '101 that was not requested',
     'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nevil',
     '502',
     'fresh',
@@ -259,7 +259,7 @@ const bodies: readonly Row[] = [
     'fresh',
   ],
   [
-    '304 with a body, unasked',
+    '304 with a body to a request without condition',
     `HTTP/1.1 304 Not Modified\r\nContent-Length: ${evil.length}\r\n\r\n${evil}`,
     '502',
     'fresh',
@@ -267,26 +267,26 @@ const bodies: readonly Row[] = [
   ['HEAD with a body', `${head(`Content-Length: ${evil.length}`)}${evil}`, '200', 'fresh', 'HEAD'],
   ['205 with a body', `HTTP/1.1 205 Reset Content\r\nContent-Length: 4\r\n\r\nevil`, '205', 'fresh'],
   [
-    '206, unasked',
+    '206 to a request without Range',
     `HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\ngood`,
     '502',
     'fresh',
   ],
   [
-    '206 that says other bytes than it has',
+    '206 whose Content-Range differs from its body',
     `HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nContent-Range: bytes 0-8/9\r\nContent-Length: 4\r\n\r\ngood`,
     '502',
     'fresh',
   ],
   [
-    '416, unasked',
+    '416 to a request without Range',
     `HTTP/1.1 416 Range Not Satisfiable\r\nCache-Control: max-age=60\r\nContent-Range: bytes */9\r\nContent-Length: 4\r\n\r\ngood`,
     '416 good',
     'fresh',
   ],
   ['Content-Range on a 200', `${head('Content-Range: bytes 0-3/9', 'Content-Length: 4')}good`, '200 good', 'stored'],
   [
-    'multipart/byteranges, unasked',
+    'multipart/byteranges to a request without Range',
     `HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nContent-Type: multipart/byteranges; boundary=a\r\nContent-Length: 4\r\n\r\ngood`,
     '502',
     'fresh',
@@ -295,11 +295,11 @@ const bodies: readonly Row[] = [
 
 const order: readonly Row[] = [
   [
-    'a response to no request, over an idle connection',
+    'a response without a request, over an idle connection',
     async ({ send, closed }) => {
       await send(`${four}good`);
       setImmediate(() => void send(evil));
-      // Such a connection is closed. What comes in the moment in which the next request leaves, nobody can tell from its answer.
+      // Such a connection is closed. Bytes that arrive just as the next request is sent could not be told from its response.
       await closed;
       isClosed.resolve();
     },
@@ -309,13 +309,13 @@ const order: readonly Row[] = [
 ];
 const isClosed = Promise.withResolvers<void>();
 
-/** From the first row on, the origin is known as one whose heads have such lines. */
+/** From the first row on, the origin is known to end lines of its heads with LF. */
 const bareLines: readonly Row[] = [
   [
     'all lines',
     async ({ request, send }) => {
       const bytes = 'HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 4\n\ngood';
-      // The request is sent again.
+      // Rangeway sends the request again.
       plays.set(request.target, bytes);
       await send(bytes);
     },
@@ -349,7 +349,7 @@ describe.each([
     plays.set(target, play);
     const got = await ask(target, method);
     if (group === 'order') await isClosed.promise;
-    // The same connection to the origin would be used, were it still trusted.
+    // This request would use the same connection to the origin, if that were still trusted.
     const other = await ask(`${target}/next`);
     const again = await ask(target);
     const source = new Map([
@@ -361,7 +361,7 @@ describe.each([
   });
 });
 
-/** Sends a request over a connection of its own, and reads all that comes; only one well-formed response may. */
+/** Sends a request over a connection of its own, and reads it to the end. Only one well-formed response may arrive. */
 async function ask(target: string, method = 'GET'): Promise<string> {
   await using client = await RawClient.open(port);
   client.send(`${method} ${target} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n`);

@@ -1,4 +1,4 @@
-/** Those who guess passwords, many at once: few are checked at a time, few wait, and nobody else is kept waiting. */
+/** Many concurrent guesses of passwords: few are checked at a time, few wait, and other clients do not wait. */
 
 import { expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access/access.ts';
@@ -20,7 +20,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 const size = 5000;
 const authorization = `Basic ${base64('ada:love')}`;
 
-/** A route whose passwords are checked two at a time, of sixteen that wait, of four for each client. */
+/** Opens a route that checks two passwords at a time, and admits sixteen checks at once, four of each client. */
 async function openGuarded() {
   const reading = parsePasswordHash(await formatPasswordHash('love', Buffer.alloc(16), { ln: 10, r: 8, p: 1 }));
   if (reading.kind === 'refused') throw new Error(reading.reason);
@@ -36,7 +36,7 @@ async function openGuarded() {
   });
 }
 
-it('1,000 guesses wait for a few checks, while who is known is served in the same tick', async () => {
+it('1,000 guesses share a few checks, while a client with a known password is served in the same tick', async () => {
   const proxy = await openGuarded();
   const known = { authority: 'media.example', target: '/film', fields: { authorization } };
   const first = proxy.send(known);
@@ -66,7 +66,7 @@ it('1,000 guesses wait for a few checks, while who is known is served in the sam
   expect(counts.get('401 undefined')).toHaveLength(16);
   await Promise.all(guesses.map((guess) => guess.bytes()));
 
-  // Nothing of that is left: others are checked again.
+  // All places are free again: a later password is checked.
   const later = proxy.send({ ...known, fields: { authorization: `Basic ${base64('ada:guess')}` } });
   expect(await later.status()).toBe(401);
   await later.bytes();

@@ -1,19 +1,19 @@
-/** Errors that one client provokes ("CPDoS"): another one gets what it would have got without that. */
+/** Errors that one client provokes ("CPDoS"): another client gets the same response as without the attack. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FakeExchange } from '../support/origins/fake-origin.ts';
 import { openSharedGround, requestOf, type SharedGround } from '../support/proxies/shared-ground.ts';
 import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
 
-/** So long that an origin may refuse it, and short enough for us. */
+/** Long enough for an origin to refuse it, and short enough for Rangeway. */
 const oversized = 'x'.repeat(9000);
 
-/** Statuses with which origins refuse what they do not like, all of them with a lifetime. */
+/** Statuses with which origins refuse requests. All of these responses have a lifetime. */
 const refusals = [400, 403, 404, 405, 406, 410, 413, 414, 415, 416, 417, 431, 451, 500, 501, 502, 503, 505];
-/** Those that are about who asks: not about what is asked for, and no failure of the origin. */
-const refusalsOfAsker = [400, 403, 405, 406, 413, 415, 416, 417, 431];
+/** Statuses that may be about the client, and are neither about the target nor a failure of the origin. */
+const clientRefusals = [400, 403, 405, 406, 413, 415, 416, 417, 431];
 
-/** What an attacker adds to its request, and the statuses that must not stay. */
+/** Fields that an attacker adds to its request, and the statuses that must not be stored. */
 const vectors: readonly (readonly [name: string, lines: readonly string[], statuses?: readonly number[]])[] = [
   ['HHO: an oversized field', [`X-Oversized-Header: ${oversized}`]],
   ['HHO: an oversized cookie', [`Cookie: a=${oversized}`]],
@@ -24,7 +24,7 @@ const vectors: readonly (readonly [name: string, lines: readonly string[], statu
   ['HMC: DEL', ['X-Metachar: a\x7fb']],
   ['HMC: NUL', ['X-Metachar: a\0b']],
   ['HMC: an escape', ['X-Metachar: \x1b[31m']],
-  ['HMC: bytes of no charset', ['X-Metachar: \xff\xfe']],
+  ['HMC: bytes that are no UTF-8', ['X-Metachar: \xff\xfe']],
   ['HMC: UTF-8', ['X-Metachar: caf\xc3\xa9']],
   ['HMC: a bare CR', ['X-Metachar: a\rb']],
   ['HMO: X-HTTP-Method-Override', ['X-HTTP-Method-Override: DELETE']],
@@ -34,20 +34,20 @@ const vectors: readonly (readonly [name: string, lines: readonly string[], statu
   ['Transfer-Encoding: identity', ['Transfer-Encoding: identity']],
   ['Transfer-Encoding: nonsense', ['Transfer-Encoding: xchunked']],
   ['Transfer-Encoding: chunked, twice', ['Transfer-Encoding: chunked, chunked']],
-  ['a Range that is none', ['Range: bytes=abc']],
-  ['a Range of nothing', ['Range: bytes=99999999999-']],
+  ['an invalid Range', ['Range: bytes=abc']],
+  ['a Range behind the end', ['Range: bytes=99999999999-']],
   ['a Range of another unit', ['Range: lines=1-2']],
   ['many ranges', [`Range: bytes=${Array.from({ length: 500 }, (_, at) => `${at}-${at}`).join(',')}`]],
   ['If-Match', ['If-Match: "none"']],
   ['If-Unmodified-Since', ['If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT']],
-  ['If-Modified-Since that is none', ['If-Modified-Since: junk']],
-  ['If-None-Match that is none', ['If-None-Match: junk']],
-  ['If-Range that is none', ['If-Range: junk', 'Range: bytes=0-1']],
-  ['an Accept that is none', ['Accept: junk']],
+  ['an invalid If-Modified-Since', ['If-Modified-Since: junk']],
+  ['an invalid If-None-Match', ['If-None-Match: junk']],
+  ['an invalid If-Range', ['If-Range: junk', 'Range: bytes=0-1']],
+  ['an invalid Accept', ['Accept: junk']],
   ['an Accept with junk at its end', ['Accept: text/html;q=0.5, <']],
-  ['an Accept-Language that is none', ['Accept-Language: ../../etc/passwd']],
-  ['an Accept-Encoding that is none', ['Accept-Encoding: gzip;q=']],
-  ['an Accept-Charset that is none', ['Accept-Charset: "']],
+  ['an invalid Accept-Language', ['Accept-Language: ../../etc/passwd']],
+  ['an invalid Accept-Encoding', ['Accept-Encoding: gzip;q=']],
+  ['an invalid Accept-Charset', ['Accept-Charset: "']],
   ['a Content-Type', ['Content-Type: application/evil']],
   ['a Content-Encoding', ['Content-Encoding: evil']],
   ['Max-Forwards', ['Max-Forwards: 0']],
@@ -55,22 +55,22 @@ const vectors: readonly (readonly [name: string, lines: readonly string[], statu
   ['Upgrade', ['Upgrade: h2c']],
   ['Authorization', ['Authorization: junk']],
   ['Proxy-Authorization', ['Proxy-Authorization: junk']],
-  ['what a cloud refuses (S3)', ['X-Amz-Server-Side-Encryption: AES256']],
-  ['what a cloud refuses (Azure)', ['X-Ms-Version: 1']],
-  ['what a cloud refuses (GCS)', ['X-Goog-Encryption-Algorithm: x']],
+  ['a field that a cloud storage refuses (S3)', ['X-Amz-Server-Side-Encryption: AES256']],
+  ['a field that a cloud storage refuses (Azure)', ['X-Ms-Version: 1']],
+  ['a field that a cloud storage refuses (GCS)', ['X-Goog-Encryption-Algorithm: x']],
   ['a forbidden forwarded host', ['X-Forwarded-Host: evil.test']],
   ['a forbidden forwarded port', ['X-Forwarded-Port: 1']],
   ['a rewritten URL', ['X-Original-URL: /none', 'X-Rewrite-URL: /none']],
   ['a loop', ['Via: 1.1 edge']],
   ['a loop by CDN-Loop', ['CDN-Loop: edge']],
   ['only-if-cached', ['Cache-Control: only-if-cached']],
-  ['another page', ['Origin: https://evil.test'], refusalsOfAsker],
-  ['a forbidden Referer', ['Referer: https://evil.test/'], refusalsOfAsker],
-  ['a forbidden cookie', ['Cookie: a=<script>'], refusalsOfAsker],
+  ['another Origin', ['Origin: https://evil.test'], clientRefusals],
+  ['a forbidden Referer', ['Referer: https://evil.test/'], clientRefusals],
+  ['a forbidden cookie', ['Cookie: a=<script>'], clientRefusals],
 ];
 
 let ground: SharedGround;
-/** The status with which the origin refuses what is not plain, by path. */
+/** The status with which the origin refuses unusual requests, by path. */
 const refusing = new Map<string, number>();
 
 beforeAll(async () => {
@@ -91,7 +91,7 @@ afterAll(() => ground[Symbol.asyncDispose]());
 const rows = vectors.map(([name, lines, statuses = refusals]) => ({ name, lines, statuses }));
 
 describe.each(rows)('$name', ({ name, lines, statuses }) => {
-  it.each([...statuses])('where the origin answers %i to it', async (status) => {
+  it.each([...statuses])('does not harm a victim where the origin answers %i', async (status) => {
     const path = `/${encodeURIComponent(name)}/${status}`;
     refusing.set(path, status);
     for (let at = 0; at < 2; at += 1) await ground.send(requestOf(`GET ${path}`, ...lines));
@@ -100,18 +100,18 @@ describe.each(rows)('$name', ({ name, lines, statuses }) => {
   });
 });
 
-describe('a victim that asks while the attacker waits', () => {
+describe('a victim whose request arrives while the attacker waits', () => {
   it.each<[name: string, fields: Record<string, string>, head: Parameters<FakeExchange['respond']>[0]]>([
     ['an oversized field', { 'x-oversized': oversized }, { status: 400 }],
     ['a forbidden Referer', { referer: 'https://evil.test/' }, { status: 403 }],
-    ['a cookie of nobody', { cookie: 'a=b' }, { status: 200, fields: { 'cache-control': '' } }],
+    ['a cookie', { cookie: 'a=b' }, { status: 200, fields: { 'cache-control': '' } }],
     [
-      'another page',
+      'another Origin',
       { origin: 'https://evil.test' },
       { status: 200, fields: { 'access-control-allow-origin': 'https://evil.test' } },
     ],
-    ['an encoding', { 'accept-encoding': 'gzip' }, { status: 200, fields: { 'content-encoding': 'gzip' } }],
-  ])('does not get what comes of %s', async (_name, fields, head) => {
+    ['an Accept-Encoding', { 'accept-encoding': 'gzip' }, { status: 200, fields: { 'content-encoding': 'gzip' } }],
+  ])('does not get the response to %s', async (_name, fields, head) => {
     const proxy = createWholeProxy();
     const attacker = proxy.send({ fields });
     const first = await proxy.origin.next();
@@ -126,7 +126,7 @@ describe('a victim that asks while the attacker waits', () => {
   });
 });
 
-describe('what is refused to all', () => {
+describe('an error for all clients', () => {
   it.each([403, 404, 405, 410, 500, 501])('is stored where the origin gives it a lifetime: %i', async (status) => {
     await using own = await openSharedGround(() => ({ status, fields: { 'cache-control': 'max-age=60' }, body: 'no' }));
     await own.send(requestOf('GET /page', 'User-Agent: browser', 'Accept: text/html,*/*;q=0.8', 'Accept-Language: de'));

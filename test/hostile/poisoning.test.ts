@@ -1,4 +1,4 @@
-/** Cache poisoning: what one client sends that no key holds changes nothing of what another one gets. */
+/** Cache poisoning: parts of a request that are in no key do not change the response to another client. */
 
 import { hash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,20 +12,20 @@ import {
 } from '../support/proxies/shared-ground.ts';
 
 /**
- * An origin that puts all that it gets of its client into its response, and lets it be shared; what Via, Connection and Range
- * say is ours. `/p1` and the like are for the rows of a table.
+ * An origin that repeats the whole request in its response, and permits sharing. Via, Connection and Range are left out, as
+ * they are the proxy's own. A prefix such as `/p1` gives each row of a table its own target.
  */
 function reflect({ method, target, lines, body }: Asked): Said {
-  const told = lines.filter((line) => !/^(?:via|connection|range):/i.test(line));
+  const reflected = lines.filter((line) => !/^(?:via|connection|range):/i.test(line));
   const path = target.replace(/^\/p\d+/, '');
-  const origin = told.find((line) => /^origin:/i.test(line))?.slice('origin: '.length);
-  const text = [`${method} ${path}`, ...told, body].join('\n');
+  const origin = reflected.find((line) => /^origin:/i.test(line))?.slice('origin: '.length);
+  const text = [`${method} ${path}`, ...reflected, body].join('\n');
   return {
     fields: {
       'cache-control': 'max-age=60',
       etag: `"${hash('sha256', text)}"`,
       link: `<http://origin.test${path}>; rel=canonical`,
-      'x-echo': told.map((line) => line.replace(':', '=')),
+      'x-echo': reflected.map((line) => line.replace(':', '=')),
       ...(origin === undefined ? {} : { 'access-control-allow-origin': origin }),
     },
     body: text,
@@ -41,7 +41,7 @@ beforeAll(async () => {
 });
 afterAll(() => ground[Symbol.asyncDispose]());
 
-/** The attacker asks first, twice; the victim gets what it would have got without that. */
+/** Sends the attack twice, then the request of the victim, which must get the same response as without the attack. */
 async function expectUnharmed(attack: (path: string) => string, victim = (path: string) => requestOf(`GET ${path}`)) {
   rows += 1;
   const path = `/p${rows}/page`;
@@ -50,7 +50,7 @@ async function expectUnharmed(attack: (path: string) => string, victim = (path: 
   expect({ ...(await ground.send(victim(path))), isHit: false }).toEqual(alone);
 }
 
-/** Fields that no key holds. */
+/** Fields that are in no key. */
 const unkeyed = [
   'X-Forwarded-Host: evil.test',
   'X-Forwarded-Host: victim.test"><script>alert(1)</script>',
@@ -133,7 +133,7 @@ const unkeyed = [
   'Surrogate-Capability: evil="ESI/1.0"',
   'Proxy-Authorization: Basic ZXZpbDpl',
   'Proxy-Connection: keep-alive',
-  // Of the connection, and of the way that this one request is answered.
+  // Fields of the connection, and fields about the response to this one request.
   'TE: trailers',
   'Trailer: X-Evil',
   'Keep-Alive: timeout=1',
@@ -154,24 +154,24 @@ const unkeyed = [
   'If-Modified-Since: Fri, 31 Dec 9999 23:59:59 GMT',
   'If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT',
   'Content-Length: 0',
-  // A page of another origin: what names it is for its pages only.
+  // A page of another origin: response fields that name it are for its pages only.
   'Origin: https://evil.test',
   'Origin: null',
-  // Credentials: what they bring is shared by the origin's permission only.
+  // Credentials: responses to them are shared only with the origin's permission.
   'Authorization: Basic ZXZpbDpl',
-  // Not for the store at all.
+  // Requests that do not store a response.
   'Cache-Control: no-store',
   'Cache-Control: only-if-cached',
 ];
 
-describe('a field that no key holds', () => {
-  it('is of at least 40 kinds', () => expect(new Set(unkeyed).size).toBeGreaterThanOrEqual(80));
+describe('a field that is in no key', () => {
+  it('has at least 80 rows', () => expect(new Set(unkeyed).size).toBeGreaterThanOrEqual(80));
 
   it.each(unkeyed)('%s', async (line) => {
     await expectUnharmed((path) => requestOf(`GET ${path}`, line));
   });
 
-  it.each(unkeyed)('%s, after which the victim asks for a part', async (line) => {
+  it.each(unkeyed)('%s, before the victim requests a range', async (line) => {
     rows += 1;
     const path = `/p${rows}/page`;
     await ground.send(requestOf(`GET ${path}`, line));
@@ -201,7 +201,7 @@ describe('a request line and a Host', () => {
     ['no Host in HTTP/1.0', (path) => requestOf(`GET ${path} HTTP/1.0`)],
     ['HTTP/1.0 with Host', (path) => requestOf(`GET ${path} HTTP/1.0`, 'Host: victim.test')],
     [
-      'HTTP/1.0 without Host, and a claim',
+      'HTTP/1.0 without Host, with X-Forwarded-Host',
       (path) => requestOf(`GET ${path} HTTP/1.0`, 'X-Forwarded-Host: victim.test'),
     ],
     ['a path in Host', (path) => requestOf(`GET ${path}`, 'Host: victim.test/evil')],
@@ -209,31 +209,31 @@ describe('a request line and a Host', () => {
     ['a fragment', (path) => requestOf(`GET ${path}#evil`)],
     ['a query', (path) => requestOf(`GET ${path}?utm=evil`)],
     ['another case of the method', (path) => requestOf(`get ${path}`)],
-    ['a method of its own', (path) => requestOf(`PURGE ${path}`)],
+    ['an unknown method', (path) => requestOf(`PURGE ${path}`)],
   ])('%s', async (_name, attack) => await expectUnharmed(attack));
 });
 
 describe('a body in a GET', () => {
-  const fat = (method: string) => (path: string) =>
+  const withBody = (method: string) => (path: string) =>
     `${requestOf(`${method} ${path}`, 'Content-Type: application/x-www-form-urlencoded', 'Content-Length: 6')}a=evil`;
   const chunked = (path: string) => `${requestOf(`GET ${path}`, 'Transfer-Encoding: chunked')}4\r\nevil\r\n0\r\n\r\n`;
 
   it.each([
-    ['with a length', fat('GET')],
+    ['with a length', withBody('GET')],
     ['in chunks', chunked],
-    ['of a HEAD', fat('HEAD')],
-  ])('%s is passed on, and what it brings is not stored', async (_name, attack) => {
+    ['of a HEAD', withBody('HEAD')],
+  ])('%s is passed on, and the response is not stored', async (_name, attack) => {
     await expectUnharmed(attack);
     const seen = ground.asked.filter(({ target }) => target === `/p${rows}/page`);
     expect(seen.map(({ body }) => body)).toEqual(seen.length === 3 ? [seen[0]?.body, seen[0]?.body, ''] : []);
     expect(seen[0]?.body).toContain('evil');
   });
 
-  it('gets nothing stored, and leaves what is stored alone', async () => {
+  it('stores nothing, and leaves the stored response unchanged', async () => {
     rows += 1;
     const path = `/p${rows}/page`;
     await ground.send(requestOf(`GET ${path}`));
-    expect((await ground.send(fat('GET')(path))).body).toContain('a=evil');
+    expect((await ground.send(withBody('GET')(path))).body).toContain('a=evil');
     const after = await ground.send(requestOf(`GET ${path}`));
     expect(after).toEqual({ ...alone, isHit: true });
   });
@@ -256,13 +256,13 @@ describe('response splitting', () => {
   });
 
   it.each(['%0d%0aSet-Cookie:%20evil=1', '%E5%98%8A%E5%98%8DSet-Cookie:%20evil=1', '\\r\\nSet-Cookie: evil=1'])(
-    'by a query with %s is of that query only',
+    'by a query with %s affects that query only',
     async (text) => await expectUnharmed((path) => requestOf(`GET ${path}?${text.replaceAll(' ', '+')}`)),
   );
 });
 
-describe('what an origin must say itself', () => {
-  /** Passed on and in no key: an origin that answers by these has to tell so, or the operator does. */
+describe('a field that the origin may answer by', () => {
+  /** Passed on and in no key: an origin that answers by these must send Vary, or the route must be configured. */
   const passed = [
     'User-Agent: evil',
     'Referer: https://evil.test/',
@@ -275,33 +275,33 @@ describe('what an origin must say itself', () => {
   ];
   const nameOf = (line: string) => line.slice(0, line.indexOf(':'));
 
-  async function poisoned(line: string, route: object, say = reflect): Promise<boolean> {
-    await using own = await openSharedGround(say, [route]);
+  async function poisoned(line: string, route: object, answer = reflect): Promise<boolean> {
+    await using own = await openSharedGround(answer, [route]);
     await own.send(requestOf('GET /p0/page', line));
     const { body } = await own.send(requestOf('GET /p0/page'));
     if (body !== alone.body) expect(body).toContain(line.slice(line.indexOf(':') + 1));
     return body !== alone.body;
   }
 
-  it.each(passed)('%s: by Vary, by a rule that takes it out, or by making it a part of the key', async (line) => {
+  it.each(passed)('%s: does no harm with Vary, with a rule that removes it, or as a part of the key', async (line) => {
     const name = nameOf(line);
     expect(await poisoned(line, {})).toBe(true);
-    const say = (asked: Asked): Said => {
-      const said = reflect(asked);
-      return { ...said, fields: { ...said.fields, vary: name } };
+    const answer = (asked: Asked): Said => {
+      const response = reflect(asked);
+      return { ...response, fields: { ...response.fields, vary: name } };
     };
-    expect(await poisoned(line, {}, say)).toBe(false);
+    expect(await poisoned(line, {}, answer)).toBe(false);
     expect(await poisoned(line, { fields: { toOrigin: { remove: [name] } } })).toBe(false);
     expect(await poisoned(line, { cache: { key: { fields: [name] } } })).toBe(false);
   });
 
-  it('Accept-Encoding is told by the encoding of the response, where Vary is forgotten (gzip_vary off)', async () => {
-    const say = (asked: Asked): Said => {
+  it('Accept-Encoding: does no harm where the response has Content-Encoding without Vary (gzip_vary off)', async () => {
+    const answer = (asked: Asked): Said => {
       const isEncoded = asked.field('accept-encoding')?.includes('gzip') === true;
       const fields = { 'cache-control': 'max-age=60', ...(isEncoded ? { 'content-encoding': 'gzip' } : {}) };
       return { fields, body: isEncoded ? '\x1f\x8b' : 'plain' };
     };
-    await using own = await openSharedGround(say);
+    await using own = await openSharedGround(answer);
     const encoded = requestOf('GET /page', 'Accept-Encoding: gzip');
     expect((await own.send(encoded)).body).toBe('\x1f\x8b');
     for (const isHit of [false, true]) {
@@ -311,7 +311,7 @@ describe('what an origin must say itself', () => {
 });
 
 describe('a page of another origin', () => {
-  /** Repeats Origin without Vary, in a 304 and in the head for HEAD as well. */
+  /** Repeats Origin without Vary, also in a 304 and in the response to HEAD. */
   const echo = (asked: Asked): Said => {
     const origin = asked.field('origin');
     const fields = {
@@ -325,7 +325,7 @@ describe('a page of another origin', () => {
   };
   const corsOf = ({ fields }: Got) => fields.filter((line) => /^(?:access-control|vary)/i.test(line));
 
-  it.each(['GET', 'HEAD'])('does not get into what is stored by validating it with %s', async (method) => {
+  it.each(['GET', 'HEAD'])('does not change the stored response by a validation with %s', async (method) => {
     await using own = await openSharedGround(echo);
     await own.send(requestOf('GET /page'));
     const attacker = await own.send(requestOf(`${method} /page`, 'Origin: https://evil.test'));
@@ -337,7 +337,7 @@ describe('a page of another origin', () => {
     expect([victim.status, victim.body, corsOf(victim)]).toEqual([200, 'page', []]);
   });
 
-  it('is nothing that the origin hears of where this is answered here (cors)', async () => {
+  it('is not sent to the origin server on a route with cors', async () => {
     const route = { cors: { origins: ['https://app.test', 'https://evil.test'] } };
     await using own = await openSharedGround((asked) => ({ ...reflect(asked), status: 200 }), [route]);
     await own.send(requestOf('GET /page', 'Origin: https://evil.test'));

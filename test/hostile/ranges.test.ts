@@ -1,7 +1,7 @@
 /**
- * Range fields that were, or could be, attacks: what is sent for them, and what the origin is made to send. Whatever the
- * field says, a client gets at most the whole and 4 KiB; of what is stored an origin sends at most the whole and one block,
- * of what is not at most twice the whole.
+ * Range fields that were, or could be, attacks: the bytes that the client gets, and the bytes that the origin sends. A client
+ * gets at most the whole file plus 4 KiB. The origin sends at most the whole file plus one block where the file is stored, and
+ * at most twice the whole file where it is relayed.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -13,16 +13,16 @@ import { type CountingOrigin, openCountingOrigin, type RangeHabit } from '../sup
 import { isPeriodic } from '../support/values/periodic-body.ts';
 import { countTextSteps } from '../support/values/text-steps.ts';
 
-/** Larger than what is completed for its own sake. */
+/** Larger than the default of `fill.completeBelowBytes`. */
 const size = 1_500_000;
 const block = 65_536;
-/** What a response may hold besides the bytes of the file: heads of parts, where those cost no more than the whole. */
+/** The bytes that a response may have besides those of the file: the heads of parts. */
 const framing = 4096;
 
 const ranges = (count: number, spec: (index: number) => string) =>
   Array.from({ length: count }, (_, at) => spec(at)).join(',');
 
-/** The status that a stored file gives, and how many bytes of it; a multipart is told by how many parts it has. */
+/** The status for a stored file, and the number of its bytes in the response, or of the parts of a multipart. */
 type Row = readonly [name: string, range: string, status: 200 | 206 | 416, got?: number | `${number} parts`];
 
 const rows: readonly Row[] = [
@@ -62,7 +62,7 @@ const rows: readonly Row[] = [
   ],
   ['ninety suffixes', `bytes=${ranges(90, (at) => `-${at + 1}`)}`, 206, 90],
   ['a thousand suffixes of one byte', `bytes=${ranges(1000, () => '-1')}`, 200],
-  ['suffixes of nothing', `bytes=${ranges(50, () => '-0')}`, 416],
+  ['suffixes of no bytes', `bytes=${ranges(50, () => '-0')}`, 416],
   ['a first position of 2^53', 'bytes=9007199254740992-', 416],
   ['a first position of 2^64', 'bytes=18446744073709551616-', 416],
   ['a last position of 2^64', 'bytes=1499999-18446744073709551616', 206, 1],
@@ -73,7 +73,7 @@ const rows: readonly Row[] = [
   ['white space inside a range', 'bytes=7 - 16', 200],
   ['empty members', `bytes=${','.repeat(8000)}7-16`, 206, 10],
   ['empty members alone', `bytes=${','.repeat(8000)}`, 200],
-  ['more than is read of it', `bytes=${','.repeat(8192)}7-16`, 200],
+  ['a field longer than is parsed', `bytes=${','.repeat(8192)}7-16`, 200],
   ['five thousand ranges', `bytes=${ranges(5000, (at) => `${at}-${at}`).slice(0, 30_000)}`, 200],
   ['another unit', 'items=0-1', 200],
   ['no unit', '0-1', 200],
@@ -110,7 +110,7 @@ afterAll(async () => {
 });
 
 let files = 0;
-/** A path that nothing is stored of. */
+/** Returns a path for which nothing is stored. */
 function freshPath(kind: 'stored' | 'relayed'): string {
   files += 1;
   return `/${kind}/${files}`;
@@ -132,7 +132,7 @@ async function attack(habit: RangeHabit, path: string, range: string): Promise<R
   return response;
 }
 
-/** Every byte of a response is one of the file, at its place. Gives how many there are, or parts. */
+/** Checks that every byte of a response is the byte of the file at its position. Returns the number of bytes, or of parts. */
 function contentOf({ status, lines, body }: RawResponse): number | string {
   const type = rawValues({ lines }, 'content-type')[0] ?? '';
   const [contentRange = ''] = rawValues({ lines }, 'content-range');
@@ -153,7 +153,7 @@ function contentOf({ status, lines, body }: RawResponse): number | string {
   return `${spans.length} parts`;
 }
 
-/** What our own question to an origin may look like: one range, or several that cannot overlap. */
+/** Checks that a request to the origin has one range, or several that cannot overlap. */
 function expectHarmless(range: string | undefined): void {
   if (range === undefined || !range.startsWith('bytes=')) return;
   const parsed = parseRange(range, { maxRanges: 100 });
@@ -187,15 +187,15 @@ describe.each(habits)('at an origin with the habit "%s",', (habit) => {
     const response = await attack(habit, freshPath('relayed'), range);
     expect([200, 206, 416]).toContain(response.status);
     expect(response.isWhole).toBe(true);
-    // A multipart is the origin's own, and has a part for each of the disjoint ranges that it was asked for.
+    // A multipart is that of the origin, with a part for each of the disjoint ranges in the request to it.
     expect(response.body.length).toBeLessThanOrEqual(size + framing);
     if (response.status === 200) expect(contentOf(response)).toBe(size);
-    // What is asked for first cannot be used, and is closed with what was on its way of it.
+    // The first response of the origin cannot be used. It is closed, and its bytes in transit count.
     expect(origin.bytes).toBeLessThanOrEqual(2 * size);
     for (const asked of origin.asked) expectHarmless(asked.range);
   });
 
-  it.each(['POST', 'PUT'])('%s with hostile ranges gets what the method gives', async (method) => {
+  it.each(['POST', 'PUT'])('%s with hostile ranges gets the response to its method', async (method) => {
     const origin = origins[habit];
     origin.reset();
     const [, range = ''] = rows[1] ?? [];
@@ -235,7 +235,7 @@ describe('a Range field', () => {
   it.each([
     ['ten thousand ranges', `bytes=${ranges(10_000, (at) => `${2 * at}-${2 * at}`)}`],
     ['four megabytes', `bytes=0-0,${'0-0,'.repeat(1_000_000)}`],
-  ])('with %s is larger than a head may be: 431, and nothing is asked of the origin', async (_name, range) => {
+  ])('with %s exceeds the limit of a head: 431, without a request to the origin', async (_name, range) => {
     const origin = origins.parts;
     origin.reset();
     await using client = await RawClient.open(Number(new URL(server.url).port));
@@ -250,7 +250,7 @@ describe('a Range field', () => {
     expect([response.status, response.body.length]).toEqual([200, size]);
   });
 
-  it('of 32 KB and five thousand ranges is not looked into, and one that is read costs time in proportion', () => {
+  it('of 30 KB and five thousand ranges is not parsed, and a shorter one is parsed in linear time', () => {
     const long = `bytes=${ranges(5000, (at) => `${1_000 + at}-`)}`;
     expect(long.length).toBeGreaterThan(30_000);
     expect(countTextSteps(() => parseRange(long, { maxRanges: 100 }))).toBe(0);

@@ -1,4 +1,4 @@
-/** Chunked bodies that are not what they seem, or end too early. */
+/** Chunked bodies that are malformed or ambiguous, or end too early. */
 
 import { broken, ended, type HostileRow, judgeAll, passed, post } from '../support/proxies/hostile-ground.ts';
 
@@ -11,7 +11,7 @@ const trailed = (lines: string) => chunked(`3\r\nabc\r\n0\r\n${lines}\r\n`);
 
 const abc = passed('POST /x', 'abc', 'transfer-encoding: chunked');
 
-/** Trailers are read and dropped: nothing of them may become a field of the request (RFC 9110 §6.5.1). */
+/** Trailers are parsed and dropped: none of them may become a field of the request (RFC 9110 §6.5.1). */
 const droppedTrailers: readonly HostileRow[] = [
   'X: y',
   'Host: evil',
@@ -24,7 +24,7 @@ const droppedTrailers: readonly HostileRow[] = [
 ].map((line) => [line, trailed(`${line}\r\n`), abc]);
 
 judgeAll({
-  'sound chunks': [
+  'valid chunks': [
     [
       'capital digits',
       chunked('A\r\n0123456789\r\n0\r\n\r\n'),
@@ -101,7 +101,7 @@ judgeAll({
 
   'trailers, dropped': [
     ...droppedTrailers,
-    ['Connection: close, which says nothing there', trailed('Connection: close\r\n'), abc],
+    ['Connection: close, which has no effect there', trailed('Connection: close\r\n'), abc],
     ['announced', post('Trailer: X\r\nTransfer-Encoding: chunked\r\n', '3\r\nabc\r\n0\r\nX: y\r\n\r\n'), abc],
     [
       'announced, with TE',
@@ -128,7 +128,11 @@ judgeAll({
       trailed(`X: ${'y'.repeat(60_000)}\r\n`),
       { kind: 'broken', code: 'fields_too_large' },
     ],
-    ['more than a head may have', trailed('X: y\r\n'.repeat(100_000)), { kind: 'broken', code: 'fields_too_large' }],
+    [
+      'of more lines than a head may have',
+      trailed('X: y\r\n'.repeat(100_000)),
+      { kind: 'broken', code: 'fields_too_large' },
+    ],
   ],
 
   'the end of the connection': [

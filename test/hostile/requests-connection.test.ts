@@ -1,4 +1,4 @@
-/** What a request says of its connection: fields to take away, upgrades, expectations, and what comes around requests. */
+/** Fields about the connection: fields that Connection names, upgrades, expectations, and bytes between requests. */
 
 import { get, type HostileRow, judgeAll, passed, passedLast, post } from '../support/proxies/hostile-ground.ts';
 
@@ -7,8 +7,8 @@ const bad = 'malformed_request';
 /** A GET with these lines. */
 const fields = (...lines: readonly string[]) => get(lines.map((line) => `${line}\r\n`).join(''));
 
-/** Fields that a client might want to have taken away: what they say stays (RFC 9110 §7.6.1). */
-const keptThough: readonly HostileRow[] = [
+/** Fields that a client might try to remove with Connection. They stay (RFC 9110 §7.6.1). */
+const keptFields: readonly HostileRow[] = [
   ['Host', fields('Connection: Host'), passed('GET /x')],
   ['Via', fields('Connection: Via'), passed('GET /x')],
   ['X-Forwarded-For', fields('Connection: X-Forwarded-For'), passed('GET /x')],
@@ -40,7 +40,7 @@ const websocket = [
 ];
 
 judgeAll({
-  'named by Connection, and kept': keptThough,
+  'named by Connection, and kept': keptFields,
 
   'of the connection, and dropped': [
     ['a field that Connection names', fields('X: y', 'Connection: X'), passed('GET /x')],
@@ -74,7 +74,7 @@ judgeAll({
       passedLast('POST /x', 'abc', 'content-length: 3'),
     ],
     ['to TLS', fields('Connection: Upgrade', 'Upgrade: TLS/1.0'), passedLast('GET /x')],
-    ['to nothing', fields('Connection: Upgrade'), passed('GET /x')],
+    ['without the field Upgrade', fields('Connection: Upgrade'), passed('GET /x')],
     [
       'to WebSocket in HTTP/1.0',
       fields(...websocket).replace('HTTP/1.1', 'HTTP/1.0'),
@@ -109,7 +109,7 @@ judgeAll({
       ),
     ],
     [
-      'to WebSocket that the origin does not make: what follows is no tunnel, and no request',
+      'to WebSocket that the origin refuses: bytes behind it are neither a tunnel nor a request',
       fields(...websocket),
       passedLast(
         'GET /x',
@@ -146,7 +146,7 @@ judgeAll({
       post('Expect: 100-continue\r\nContent-Length: 3\r\n', 'abc').replace('1.1', '1.0'),
       passedLast('POST /x', 'abc', 'content-length: 3', 'via: 1.0 edge'),
     ],
-    ['another in HTTP/1.0', fields('Expect: y').replace('1.1', '1.0'), passedLast('GET /x', '', 'via: 1.0 edge')],
+    ['another value in HTTP/1.0', fields('Expect: y').replace('1.1', '1.0'), passedLast('GET /x', '', 'via: 1.0 edge')],
     ['y 100-continue', post('Expect: y 100-continue\r\nContent-Length: 3\r\n', 'abc'), 'expectation_failed'],
     ['100-continue y', post('Expect: 100-continue y\r\nContent-Length: 3\r\n', 'abc'), 'expectation_failed'],
     ['x-100-continue', post('Expect: x-100-continue\r\nContent-Length: 3\r\n', 'abc'), 'expectation_failed'],
@@ -162,8 +162,8 @@ judgeAll({
     ],
     ['100-continue=1', post('Expect: 100-continue=1\r\nContent-Length: 3\r\n', 'abc'), 'expectation_failed'],
     ['100-continue in quotes', post('Expect: "100-continue"\r\nContent-Length: 3\r\n', 'abc'), 'expectation_failed'],
-    ['another', fields('Expect: y'), 'expectation_failed'],
-    ['nothing', fields('Expect:'), 'expectation_failed'],
+    ['another value', fields('Expect: y'), 'expectation_failed'],
+    ['no value', fields('Expect:'), 'expectation_failed'],
     ['folded', post('Expect:\r\n 100-continue\r\nContent-Length: 3\r\n', 'abc'), bad],
     ['behind a vertical tab', post('Expect: \x0b100-continue\r\nContent-Length: 3\r\n', 'abc'), bad],
     [
@@ -190,7 +190,7 @@ judgeAll({
   'kept alive': [
     ['HTTP/1.0', get().replace('1.1', '1.0'), passedLast('GET /x', '', 'via: 1.0 edge')],
     [
-      'HTTP/1.0, as asked',
+      'HTTP/1.0 with keep-alive',
       fields('Connection: keep-alive').replace('1.1', '1.0'),
       passed('GET /x', '', 'via: 1.0 edge'),
     ],

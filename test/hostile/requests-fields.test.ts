@@ -1,4 +1,4 @@
-/** Field sections: lines that recipients split differently, hosts that name two, and what is too much. */
+/** Field sections: lines that recipients split differently, ambiguous hosts, and sections that are too large. */
 
 import { get, type HostileRow, judgeAll, passed, unroutable } from '../support/proxies/hostile-ground.ts';
 
@@ -9,14 +9,14 @@ const field = (text: string) => get(`${text}\r\n`);
 /** A GET with this Host. */
 const host = (text: string) => `GET /x HTTP/1.1\r\nHost: ${text}\r\n\r\n`;
 /** A GET of this target beside Host. */
-const target = (text: string, named = 'a') => `GET ${text} HTTP/1.1\r\nHost: ${named}\r\n\r\n`;
+const target = (text: string, hostText = 'a') => `GET ${text} HTTP/1.1\r\nHost: ${hostText}\r\n\r\n`;
 
-/** Characters that are no part of a name, in the middle of one. */
+/** Characters that a name must not contain, in the middle of a name. */
 const badNames: readonly HostileRow[] = [...'\0\x01\b\t\x0b\x0c\x1b "(),/;<=>?@[\\]{}\x7f\x80\xe4\xff'].map(
   (character) => [`${JSON.stringify(character)} in a name`, field(`X${character}Y: z`), bad],
 );
 
-/** Characters that are no part of a value. */
+/** Characters that a value must not contain. */
 const badValues: readonly HostileRow[] = [...'\0\x01\x07\b\x0b\x0c\x0e\x1b\x1f\x7f'].map((character) => [
   `${JSON.stringify(character)} in a value`,
   field(`X: y${character}z`),
@@ -105,8 +105,8 @@ judgeAll({
     ['with a port over 65535', host('a:65536'), bad],
     ['with a port of six digits', host('a:000080'), bad],
     ['that is a port only', host(':80'), bad],
-    ['that is an address and is none', host('[::1::]'), bad],
-    ['with a bracket that is open', host('[::1'), bad],
+    ['that is an invalid address', host('[::1::]'), bad],
+    ['with a bracket that is not closed', host('[::1'), bad],
     ['with a bracket that is not opened', host('::1]'), bad],
     ['that is an address without brackets', host('::1'), bad],
     ['with text after its bracket', host('[::1]a'), bad],
@@ -119,12 +119,12 @@ judgeAll({
     ['with NUL', host('a\0b'), bad],
     ['in capitals, with the default port', host('A:80'), passed('GET /x')],
     [
-      'in an absolute target, another',
+      'beside an absolute target with another host',
       target('http://b/x'),
       passed('GET /x', '', 'x-forwarded-host: b', 'forwarded: for=127.0.0.1;host=b;proto=http'),
     ],
-    ['in an absolute target, beside a bad one', target('http://b/x', 'a b'), bad],
-    ['in an absolute target, beside two', target('http://b/x', 'a\r\nHost: b'), bad],
+    ['that is invalid, beside an absolute target', target('http://b/x', 'a b'), bad],
+    ['twice, beside an absolute target', target('http://b/x', 'a\r\nHost: b'), bad],
     [
       'as X-Host, X-Original-Host and so on',
       field('X-Host: evil\r\nX-Forwarded-Host: evil\r\nX-Original-URL: /y'),
@@ -140,6 +140,6 @@ judgeAll({
     ['a name without end', `GET /x HTTP/1.1\r\nHost: a\r\n${'X'.repeat(100_000)}`, 'fields_too_large'],
     ['many lines', get('X: y\r\n'.repeat(300)), 'fields_too_large'],
     ['very many lines', get('X: y\r\n'.repeat(20_000)), 'fields_too_large'],
-    ['lines of nothing', get('X:\r\n'.repeat(300)), 'fields_too_large'],
+    ['many lines without a value', get('X:\r\n'.repeat(300)), 'fields_too_large'],
   ],
 });

@@ -16,7 +16,7 @@ const abc = passed('POST /x', 'abc', 'content-length: 3');
 const abcInChunks = passed('POST /x', 'abc', 'transfer-encoding: chunked');
 
 judgeAll({
-  'sound framing': [
+  'valid framing': [
     ['a length', cl('3'), abc],
     ['a length in white space', cl('\t 3 '), abc],
     ['no length', post(''), passed('POST /x', '', 'content-length: 0')],
@@ -105,7 +105,7 @@ judgeAll({
     ['in apostrophes', te("'chunked'"), bad],
     ['in brackets', te('[chunked]'), bad],
     ['two words', te('chunked x'), bad],
-    // White space may stand there, but not all readers take a tab off.
+    // White space is allowed there, but not all parsers remove a tab.
     ['a space after it', te('chunked '), abcInChunks],
     ['a tab after it', te('chunked\t'), bad],
     ['vertical tab before it', te('\x0bchunked'), bad],
@@ -122,8 +122,8 @@ judgeAll({
     ['folded with a tab', te('\r\n\tchunked'), bad],
     ['folded after it', te('chunked\r\n x'), bad],
     ['two lines', lines('Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'), bad],
-    ['two lines, the first another', lines('Transfer-Encoding: x', 'Transfer-Encoding: chunked'), bad],
-    ['two lines, the second another', lines('Transfer-Encoding: chunked', 'Transfer-Encoding: x'), bad],
+    ['two lines, the first with another coding', lines('Transfer-Encoding: x', 'Transfer-Encoding: chunked'), bad],
+    ['two lines, the second with another coding', lines('Transfer-Encoding: chunked', 'Transfer-Encoding: x'), bad],
     ['two lines, the first empty', lines('Transfer-Encoding:', 'Transfer-Encoding: chunked'), bad],
     ['a space before the colon', lines('Transfer-Encoding : chunked'), bad],
     ['a tab before the colon', lines('Transfer-Encoding\t: chunked'), bad],
@@ -158,17 +158,17 @@ judgeAll({
     ['in quotes', cl('"3"'), bad],
     ['a semicolon', cl('3;'), bad],
     ['a unit', cl('3B'), bad],
-    ['digits of Arabic', cl('\xd9\xa3'), bad],
+    ['Arabic digits', cl('\xd9\xa3'), bad],
     ['NUL after it', cl('3\0'), bad],
     ['a tab after it', cl('3\t'), bad],
     ['vertical tab before it', cl('\x0b3'), bad],
     ['leading zeros', cl('003'), abc],
-    ['a list of the same', cl('3, 3'), bad],
-    ['a list of others', cl('3, 4'), bad],
+    ['a list of equal lengths', cl('3, 3'), bad],
+    ['a list of different lengths', cl('3, 4'), bad],
     ['a list with an empty member', cl('3,'), bad],
-    ['two lines of the same', post('Content-Length: 3\r\nContent-Length: 3\r\n', 'abc'), bad],
-    ['two lines of others', post('Content-Length: 3\r\nContent-Length: 0\r\n', 'abc'), bad],
-    ['two lines of others, on GET', `${get('Content-Length: 0\r\nContent-Length: 3\r\n')}abc`, bad],
+    ['two lines of equal lengths', post('Content-Length: 3\r\nContent-Length: 3\r\n', 'abc'), bad],
+    ['two lines of different lengths', post('Content-Length: 3\r\nContent-Length: 0\r\n', 'abc'), bad],
+    ['two lines of different lengths, on GET', `${get('Content-Length: 0\r\nContent-Length: 3\r\n')}abc`, bad],
     ['two spellings', post('content-length: 3\r\nCONTENT-LENGTH: 3\r\n', 'abc'), bad],
     ['beside Content_Length', post('Content-Length: 3\r\nContent_Length: 0\r\n', 'abc'), bad],
     ['as Content_Length only', post('Content_Length: 3\r\n'), bad],

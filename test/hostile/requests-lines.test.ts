@@ -1,10 +1,10 @@
-/** Request lines: methods, targets and versions that recipients read differently, and what is no HTTP/1 at all. */
+/** Request lines: methods, targets and versions that recipients read differently, and bytes of other protocols. */
 
 import { type HostileRow, judgeAll, passed, passedLast, unroutable } from '../support/proxies/hostile-ground.ts';
 
 const bad = 'malformed_request';
 
-/** What is about this server, and no origin. */
+/** The server answers by itself, without the origin. */
 const answered = { kind: 'answered', status: 204, isLast: false } as const;
 
 /** A request with this line. */
@@ -12,7 +12,7 @@ const line = (text: string) => `${text}\r\nHost: a\r\n\r\n`;
 /** A GET of this target. */
 const target = (text: string) => line(`GET ${text} HTTP/1.1`);
 
-/** Targets that are passed on as they are: no recipient may cut or complete them. */
+/** Targets that are passed on unchanged: no recipient may cut or complete them. */
 const passedTargets: readonly HostileRow[] = [
   '/a\\b',
   '//evil/x',
@@ -30,7 +30,7 @@ const passedTargets: readonly HostileRow[] = [
 
 judgeAll({
   'a request line': [
-    // A recipient may read it as one (RFC 9112 §3), or as a target that is empty.
+    // A recipient may read two spaces as one (RFC 9112 §3), or as an empty target.
     ['with two spaces after the method', line('GET  /x HTTP/1.1'), bad],
     ['with two spaces before the version', line('GET /x  HTTP/1.1'), bad],
     ['with a tab after the method', line('GET\t/x HTTP/1.1'), bad],
@@ -47,11 +47,11 @@ judgeAll({
     ['with NUL at its end', line('GET /x HTTP/1.1\0'), bad],
     ['with NUL at its start', line('\0GET /x HTTP/1.1'), bad],
     ['with a byte order mark', line('\xef\xbb\xbfGET /x HTTP/1.1'), bad],
-    ['with another one in it', line('GET /x HTTP/1.1 GET /smuggled HTTP/1.1'), bad],
+    ['with another request line in it', line('GET /x HTTP/1.1 GET /smuggled HTTP/1.1'), bad],
     ['folded', 'GET /x\r\n HTTP/1.1\r\nHost: a\r\n\r\n', bad],
     ['that is empty but for a space', ' \r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n', bad],
     ['with its method only', line('GET'), bad],
-    ['that is no line', 'garbage\r\n\r\n', bad],
+    ['that is no request line', 'garbage\r\n\r\n', bad],
   ],
 
   'a version': [
@@ -84,7 +84,7 @@ judgeAll({
   'a method': [
     ['in lower case', line('get /x HTTP/1.1'), 'method_refused'],
     ['in mixed case', line('Get /x HTTP/1.1'), 'method_refused'],
-    ['of no registry', line('FETCH /x HTTP/1.1'), 'method_refused'],
+    ['that is not registered', line('FETCH /x HTTP/1.1'), 'method_refused'],
     ['that is the start of another', line('GE /x HTTP/1.1'), 'method_refused'],
     ['that begins as another', line('GETX /x HTTP/1.1'), 'method_refused'],
     ['of RTSP', line('DESCRIBE /x HTTP/1.1'), 'method_refused'],
@@ -149,13 +149,13 @@ judgeAll({
     ['without a host', target('http://:80/x'), bad],
     ['with user information', target('http://a@b/x'), bad],
     ['with a password', target('http://a:b@c/x'), bad],
-    ['with a port that is none', target('http://a:x/x'), bad],
+    ['with an invalid port', target('http://a:x/x'), bad],
     ['with a port out of range', target('http://a:65536/x'), bad],
     ['with a backslash in its host', target('http://a\\b/x'), bad],
     ['with an encoded host', target('http://a%2fb/x'), unroutable],
     ['too long', target(`/${'x'.repeat(8192)}`), 'target_too_long'],
     ['too long in its query', target(`/x?${'x'.repeat(8192)}`), 'target_too_long'],
-    ['longer than anything', target(`/${'x'.repeat(100_000)}`), 'target_too_long'],
+    ['far too long', target(`/${'x'.repeat(100_000)}`), 'target_too_long'],
   ],
 
   'another protocol': [

@@ -1,17 +1,17 @@
-/** Sound requests that chance spoils: whatever comes of them, no reader sees more requests than we have answered. */
+/** Valid requests with random changes: no reader behind the proxy sees more requests than the proxy has answered. */
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { get, type HostileGround, openHostileGround, post } from '../support/proxies/hostile-ground.ts';
 
-/** More runs than usual find what is rare. */
+/** More runs find rare failures. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 const timeout = 60_000 + 50 * runs;
 
 const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n';
 
-const sound: readonly string[] = [
+const validRequests: readonly string[] = [
   get(),
   get('X: y\r\nConnection: keep-alive\r\n'),
   get('Content-Length: 3\r\n').concat('abc'),
@@ -24,7 +24,7 @@ const sound: readonly string[] = [
   post('Expect: 100-continue\r\nContent-Length: 3\r\n', 'abc'),
 ];
 
-/** What recipients have been known to read in two ways. */
+/** Texts that recipients are known to read in different ways. */
 const spoilers: readonly string[] = [
   ...[
     '\r',
@@ -71,7 +71,7 @@ type Spoiling =
   | { readonly kind: 'insert'; readonly at: number; readonly text: string }
   | { readonly kind: 'remove' | 'repeat' | 'swap case'; readonly at: number; readonly size: number };
 
-/** Parts of the whole, none more likely than another. */
+/** Positions as fractions of the length, all equally likely. */
 const places = fc.noBias(fc.integer({ min: 0, max: 999 })).map((part) => part / 1000);
 const spoilings: fc.Arbitrary<Spoiling> = fc.oneof(
   {
@@ -89,7 +89,7 @@ const spoilings: fc.Arbitrary<Spoiling> = fc.oneof(
 );
 
 const streams = fc
-  .record({ request: fc.constantFrom(...sound), spoiled: fc.array(spoilings, { minLength: 1, maxLength: 2 }) })
+  .record({ request: fc.constantFrom(...validRequests), spoiled: fc.array(spoilings, { minLength: 1, maxLength: 2 }) })
   .map(
     ({ request, spoiled }) => spoiled.reduce(spoil, request) + get('', '/after') + get('Connection: close\r\n', '/end'),
   );
@@ -120,7 +120,7 @@ describe('spoiled requests', () => {
   });
   afterAll(() => ground[Symbol.asyncDispose]());
 
-  it('are refused, or reach the origin as requests that every reader reads alike', { timeout }, async () => {
+  it('are refused, or reach the origin as requests that all readers read the same', { timeout }, async () => {
     let answered = 0;
     const property = fc.asyncProperty(streams, async (bytes) => {
       const { answers, seen } = await ground.survey(bytes);
@@ -129,7 +129,7 @@ describe('spoiled requests', () => {
       answered += answers;
     });
     await fc.assert(property, { numRuns: runs });
-    // Chance leaves enough of them sound.
+    // Enough of the requests stay valid.
     expect(answered).toBeGreaterThan(runs / 4);
   });
 });

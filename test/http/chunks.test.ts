@@ -3,11 +3,11 @@ import { type BodyStream, Chunks, type Taken } from '../../src/http/message.ts';
 
 const letters = ['a', 'b', 'c'].map((letter) => Buffer.from(letter));
 
-/** A body of three chunks: it gives at once what the plan says it does. */
+/** A body of three chunks. `atOnce` says which of them `take` returns at once. */
 function createBody(atOnce: readonly boolean[] | undefined): BodyStream {
-  let given = 0;
-  const next = () => letters[given++];
-  const take = (): Taken => (atOnce?.[given] === true ? (next() ?? 'end') : 'later');
+  let index = 0;
+  const next = () => letters[index++];
+  const take = (): Taken => (atOnce?.[index] === true ? (next() ?? 'end') : 'later');
   return {
     ...(atOnce === undefined ? {} : { take }),
     close: () => {},
@@ -20,12 +20,12 @@ function createBody(atOnce: readonly boolean[] | undefined): BodyStream {
 const all = [true, true, true, true];
 
 it.each<[name: string, atOnce: readonly boolean[] | undefined, promises: number]>([
-  ['cannot tell', undefined, 4],
-  ['has all of it', all, 0],
-  ['has the first', [true], 3],
-  ['has the last, and knows its end', [false, false, true, true], 2],
-  ['has all but the second', [true, false, true, true], 1],
-])('a body that %s gives each chunk once, and as few promises as it may', async (_name, atOnce, promises) => {
+  ['without `take`', undefined, 4],
+  ['with all chunks at once', all, 0],
+  ['with the first chunk at once', [true], 3],
+  ['with the last chunk and the end at once', [false, false, true, true], 2],
+  ['with all but the second at once', [true, false, true, true], 1],
+])('a body %s returns each chunk once, with as few promises as possible', async (_name, atOnce, promises) => {
   const chunks = new Chunks(createBody(atOnce));
   const got: string[] = [];
   let waits = 0;
@@ -39,7 +39,7 @@ it.each<[name: string, atOnce: readonly boolean[] | undefined, promises: number]
   expect([got.join(''), waits]).toEqual(['abc', promises]);
 });
 
-it('reads little of a body that was just moved, and then as much as there is', () => {
+it('reads at most 8 KiB of a body that was just moved, and then as much as there is', () => {
   const wanted: (number | undefined)[] = [];
   const body: BodyStream = {
     take: (wantedBytes) => {
@@ -61,7 +61,7 @@ it('reads little of a body that was just moved, and then as much as there is', (
   expect(wanted).toEqual([8 * 1024, undefined, 8 * 1024]);
 });
 
-it('fails as its body does', async () => {
+it('fails with the error of its body', async () => {
   const body: BodyStream = {
     take: () => 'later',
     close: () => {},

@@ -31,7 +31,7 @@ describe('wireFieldName', () => {
     expect(wireFieldName(name).toLowerCase()).toBe(name);
   });
 
-  it('goes on when more names were seen than it remembers', () => {
+  it('works for more names than it remembers', () => {
     const names = Array.from({ length: 2000 }, (_, index) => `x-invented-${index}`);
     expect(names.map(wireFieldName)).toEqual(names.map((name) => name.replace('x-i', 'X-I')));
   });

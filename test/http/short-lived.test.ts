@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ShortLivedMap, ShortLivedSet } from '../../src/http/collections.ts';
 
 describe('ShortLivedMap', () => {
-  it('holds what was set last for a key, in the order in which the keys came', () => {
+  it('holds the last value of each key, in the order in which keys were added', () => {
     const map = new ShortLivedMap<string, number>();
     map.set('a', 1);
     map.set('b', 2);
@@ -13,7 +13,7 @@ describe('ShortLivedMap', () => {
     expect(map.values).toEqual([3, 2]);
   });
 
-  it('forgets what was deleted, and uses its place again for another key', () => {
+  it('forgets deleted keys, and reuses their places', () => {
     const map = new ShortLivedMap<string, number>();
     for (const [at, key] of ['a', 'b', 'c'].entries()) map.set(key, at);
     expect([map.delete('b'), map.delete('b')]).toEqual([true, false]);
@@ -26,7 +26,7 @@ describe('ShortLivedMap', () => {
     ]);
   });
 
-  it('tells what was there, whatever comes and goes meanwhile', () => {
+  it('lists the entries as they were, even if they change meanwhile', () => {
     const map = new ShortLivedMap<string, number>();
     map.set('a', 1);
     map.set('b', 2);
@@ -62,7 +62,7 @@ describe('ShortLivedSet', () => {
     expect(set.all).toEqual([3]);
   });
 
-  it('tells what was there, whatever comes and goes meanwhile', () => {
+  it('lists the entries as they were, even if they change meanwhile', () => {
     const set = new ShortLivedSet<number>();
     for (const member of [1, 2, 3]) set.add(member);
     const told: number[] = [];

@@ -4,7 +4,7 @@ import { createTether } from '../../src/http/tether.ts';
 
 const gone = new Error('gone');
 
-it('is aborted with the signal that it follows, before or later, for the same reason', () => {
+it('a tether is aborted with the signal that it follows, for the same reason, even if created later', () => {
   const followed = new AbortController();
   const early = createTether(followed.signal);
   followed.abort(gone);
@@ -12,14 +12,14 @@ it('is aborted with the signal that it follows, before or later, for the same re
   expect([early.signal.reason, late.signal.reason]).toEqual([gone, gone]);
 });
 
-it('is aborted by itself, and leaves the other one alone', () => {
+it('a tether can be aborted by itself, without the followed signal', () => {
   const followed = new AbortController();
   const tether = createTether(followed.signal);
   tether.abort(gone);
   expect([tether.signal.reason, followed.signal.aborted]).toEqual([gone, false]);
 });
 
-it('follows no more once it was released, and leaves nothing behind', () => {
+it('a tether stops following once it is released, and leaves no listener behind', () => {
   const followed = new AbortController();
   const tether = createTether(followed.signal);
   tether.release();

@@ -26,7 +26,7 @@ describe('readCertificate', () => {
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
 
-  it('tells names and validity', async () => {
+  it('returns names and validity', async () => {
     const certificate = await readCertificate(await writeTestCertificate(dir), {});
     expect(certificate).toMatchObject({
       names: ['localhost', '*.example.org'],
@@ -48,23 +48,23 @@ describe('readCertificate', () => {
 
   it.each<[what: string, pair: { cert: string; key: string }, message: RegExp]>([
     [
-      'a certificate that is none',
+      'a certificate file without a certificate',
       { ...testCertificate, cert: 'nothing' },
       /^cannot use .*a\.pem: it holds no certificate in PEM$/,
     ],
     [
-      'a key that is none',
+      'a key file without a key',
       { ...testCertificate, key: 'nothing' },
       /^cannot use .*a\.key: it holds no private key in PEM$/,
     ],
     [
-      'files the wrong way round',
+      'a certificate and a key swapped',
       { key: testCertificate.cert, cert: testCertificate.key },
       /a\.pem: it holds no certificate/,
     ],
     ['an encrypted key', { ...testCertificate, key: String(encryptedKey) }, /a\.key: the key is encrypted$/],
     [
-      'the key of another',
+      'the key of another certificate',
       { ...testCertificate, key: exactCertificate.key },
       /a\.pem: the key in .*a\.key is not the one/,
     ],
@@ -76,7 +76,7 @@ describe('readCertificate', () => {
     });
   });
 
-  it('refuses files that are not there, no files, or empty', async () => {
+  it('refuses files that are missing, directories, or empty', async () => {
     const files = await writeTestCertificate(dir);
     const absent = join(dir, 'absent');
     await expect(readCertificate({ ...files, keyFile: absent }, {})).rejects.toThrow(`cannot use ${absent}: ENOENT`);

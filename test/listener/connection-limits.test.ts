@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type ConnectionPlace, createConnectionLimits } from '../../src/listener/accept/connection-limits.ts';
 
-const nobody = () => false;
+const noneExempt = () => false;
 
 describe('createConnectionLimits', () => {
-  it('has so many places for all together', () => {
-    const limits = createConnectionLimits({ connections: 2, connectionsPerClient: 0, isExempt: nobody });
+  it('limits the connections of all clients together', () => {
+    const limits = createConnectionLimits({ connections: 2, connectionsPerClient: 0, isExempt: noneExempt });
     const place = limits.enter();
     expect(limits.enter()).toBeDefined();
     expect(limits.enter()).toBeUndefined();
@@ -16,7 +16,7 @@ describe('createConnectionLimits', () => {
   });
 
   it('has no limits where they are 0', () => {
-    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 0, isExempt: nobody });
+    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 0, isExempt: noneExempt });
     for (let count = 0; count < 1000; count += 1) {
       expect(limits.enter()?.takeFor('192.0.2.1')).toBe(true);
     }
@@ -34,13 +34,13 @@ describe('createConnectionLimits', () => {
     ['::1', '::2', true],
     ['::1', '1::', false],
     ['64:ff9b::192.0.2.1', '64:ff9b::c000:202', true],
-  ])('%s and %s: one client or two', (first, second, isSame) => {
-    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 1, isExempt: nobody });
+  ])('%s and %s are one client: %s', (first, second, isSame) => {
+    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 1, isExempt: noneExempt });
     expect(limits.enter()?.takeFor(first)).toBe(true);
     expect(limits.enter()?.takeFor(second)).toBe(!isSame);
   });
 
-  it('does not count peers of Unix sockets, and those who are exempt', () => {
+  it('does not count peers at Unix sockets, nor exempt addresses', () => {
     const isExempt = (address: string) => address === '10.0.0.1';
     const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 1, isExempt });
     const isTaken = (address: string) => limits.enter()?.takeFor(address);
@@ -48,11 +48,11 @@ describe('createConnectionLimits', () => {
     expect(isTaken('192.0.2.1')).toBe(false);
   });
 
-  it('goes by other rules from the next connection on, and counts those that are there', () => {
-    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 0, isExempt: nobody });
+  it('applies changed limits from the next connection on, and counts open connections', () => {
+    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 0, isExempt: noneExempt });
     const places = [1, 2].map(() => limits.enter());
     for (const place of places) place?.takeFor('192.0.2.1');
-    limits.adjust({ connections: 2, connectionsPerClient: 1, isExempt: nobody });
+    limits.adjust({ connections: 2, connectionsPerClient: 1, isExempt: noneExempt });
     expect(limits.enter()).toBeUndefined();
     places[0]?.leave();
     const next = limits.enter();
@@ -63,13 +63,13 @@ describe('createConnectionLimits', () => {
     expect(limits.enter()?.takeFor('192.0.2.3')).toBe(false);
   });
 
-  it('knows at any time who is there', () => {
+  it('counts the open connections of each client at any time', () => {
     const steps = fc.array(
       fc.record({ address: fc.constantFrom('192.0.2.1', '192.0.2.2', '::1'), isLeaving: fc.boolean() }),
     );
     fc.assert(
       fc.property(steps, fc.integer({ min: 1, max: 4 }), (plan, connectionsPerClient) => {
-        const limits = createConnectionLimits({ connections: 0, connectionsPerClient, isExempt: nobody });
+        const limits = createConnectionLimits({ connections: 0, connectionsPerClient, isExempt: noneExempt });
         const present: { address: string; place: ConnectionPlace | undefined }[] = [];
         for (const { address, isLeaving } of plan) {
           const mine = present.filter((each) => each.address === address);
@@ -80,7 +80,7 @@ describe('createConnectionLimits', () => {
             const place = limits.enter();
             const isTaken = place?.takeFor(address);
             expect(isTaken).toBe(mine.length < connectionsPerClient);
-            // One that is turned away gives its place back without having been the client's.
+            // A refused connection gives its place back, and was never counted for its client.
             if (isTaken === true) present.push({ address, place });
             else place?.leave();
           }

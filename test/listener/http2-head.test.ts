@@ -1,4 +1,4 @@
-/** Heads of responses as names and values in turn, and as objects for what takes no lists. */
+/** Heads of HTTP/2 responses, as lists of names and values in turn and as objects. */
 
 import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
@@ -18,7 +18,7 @@ describe('fields', () => {
       ['vary', 'a, b', 'x', '1'],
     ],
     [
-      'that clients misread in one line',
+      'that clients misread in one joined line',
       [
         ['set-cookie', 'a=1'],
         ['set-cookie', 'b=2'],
@@ -26,7 +26,7 @@ describe('fields', () => {
       ['set-cookie', 'a=1', 'set-cookie', 'b=2'],
     ],
     [
-      'of the connection',
+      'that are connection-specific',
       [
         ['connection', 'x'],
         ['content-length', '1'],
@@ -37,7 +37,7 @@ describe('fields', () => {
     ],
     ['with an empty value', [['x', '']], ['x', '']],
     [
-      'whose value is the name of another',
+      'whose value is the name of another field',
       [
         ['x', 'vary'],
         ['vary', 'a'],
@@ -61,7 +61,7 @@ describe('fields', () => {
 });
 
 describe('an object of lines', () => {
-  it('has those in lists that are kept apart, and no name means anything to it', () => {
+  it('has repeated lines in lists, and treats no name specially', () => {
     const lines = ['set-cookie', 'a', '__proto__', 'x', 'set-cookie', 'b', 'set-cookie', 'c', 'etag', '"1"'];
     const headers = headersOf(lines);
     expect(Object.entries(headers)).toEqual([
@@ -88,8 +88,8 @@ describe('a head', () => {
       { ...parts, lines: [], contentRange: 'bytes 0-3/9' },
       [':status', '206', 'content-range', 'bytes 0-3/9', 'date', date, 'content-length', '4'],
     ],
-  ])('has what it needs: %s', (_name, given, head) => {
-    const made = http2Head(given);
+  ])('is built %s', (_name, options, head) => {
+    const made = http2Head(options);
     expect(Array.isArray(made) ? made : Object.entries(made).flat()).toEqual(head);
   });
 });

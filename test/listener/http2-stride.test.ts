@@ -1,4 +1,4 @@
-/** How large the pieces are that clients of HTTP/2 are sent. */
+/** The size of the pieces that are sent to HTTP/2 clients (stride). */
 
 import { expect, it } from 'vitest';
 import { Http2Stride } from '../../src/listener/http2/response-writer.ts';
@@ -9,11 +9,11 @@ it.each<[string, readonly (readonly [sizeBytes: number, elapsedMs: number])[], n
   ['at first', [], 16],
   ['a piece that was taken soon', [[16 * kibibyte, 250]], 32],
   ['a piece that was taken neither soon nor late', [[16 * kibibyte, 1_000]], 16],
-  ['less than a piece, which tells nothing', [[16 * kibibyte - 1, 0]], 16],
+  ['less than a piece, which changes nothing', [[16 * kibibyte - 1, 0]], 16],
   ['a piece that was taken late', [[16 * kibibyte, 1_001]], 4],
   ['less than a piece, taken late', [[1, 5_000]], 4],
   [
-    'late again and again',
+    'late repeatedly',
     [
       [1, 5_000],
       [1, 5_000],
@@ -22,7 +22,7 @@ it.each<[string, readonly (readonly [sizeBytes: number, elapsedMs: number])[], n
     4,
   ],
   [
-    'soon again and again',
+    'soon repeatedly',
     [
       [16 * kibibyte, 0],
       [32 * kibibyte, 0],

@@ -1,4 +1,4 @@
-/** In which pieces content is written to a stream of HTTP/2. */
+/** The pieces in which content is written to an HTTP/2 stream. */
 
 import type { ServerHttp2Stream } from 'node:http2';
 import { Writable } from 'node:stream';
@@ -7,9 +7,9 @@ import { Http2Stride, type Http2Windows, Http2Writer } from '../../src/listener/
 
 const kibibyte = 1024;
 
-/** A stream that takes what it is written only when the test says so. */
+/** A stream that takes its writes only when the test says so. */
 class HeldStream extends Writable {
-  /** Sizes of the writes that were taken, and of the one that waits. */
+  /** Sizes of the writes that were taken, and of the one that waits, in bytes. */
   readonly sizes: number[] = [];
   #take: (() => void) | undefined;
 
@@ -51,7 +51,7 @@ describe('content', () => {
     ['in chunks, in one stride', [1, 2, 3], [6]],
     ['of more than a stride', [16 * kibibyte + 1], [16 * kibibyte, 1]],
     ['of many strides, taken fast', [200 * kibibyte], [16, 16, 32, 32, 64, 40].map((size) => size * kibibyte)],
-  ])('goes out as it is taken: %s', async (_name, chunks, sizes) => {
+  ])('is written as fast as it is taken: %s', async (_name, chunks, sizes) => {
     const { stream, writer } = setUp();
     writer.end(chunks.map((size) => Buffer.alloc(size)));
     await stream.takeAll();
@@ -59,7 +59,7 @@ describe('content', () => {
     expect([stream.writableFinished, writer.isBehind, writer.isEmpty]).toEqual([true, false, true]);
   });
 
-  it('that was late makes that of later streams go out in smaller pieces', async () => {
+  it('that was taken late makes the writes of later streams smaller', async () => {
     const { stream, stride, clock, writer } = setUp();
     writer.end([Buffer.alloc(10 * kibibyte)]);
     expect(writer.isBehind).toBe(true);
@@ -76,7 +76,7 @@ describe('content', () => {
   it.each<[string, Http2Windows]>([
     ['of the stream', { stream: 3, connection: 10 }],
     ['of the connection', { stream: 10, connection: 3 }],
-  ])('that fills the window %s waits for what follows it', async (_name, windows) => {
+  ])('that fills the window %s waits for more content, the end, or a flush', async (_name, windows) => {
     for (const follow of ['more', 'end', 'nothing'] as const) {
       const { stream, writer } = setUp(undefined, windows);
       expect(writer.write(Buffer.alloc(3))).toBe(true);

@@ -1,4 +1,4 @@
-/** How fast clients must take their responses, and send their requests, by a clock that is moved. */
+/** Minimum rates at which clients must read responses and send request bodies, on a fake clock. */
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -11,7 +11,7 @@ interface Limits {
   readonly idleTimeoutMs?: number;
 }
 
-/** One client, and what it is told. */
+/** One client, and the errors that it is given up with. */
 function setUp(limits: Limits) {
   const clock = createFakeClock(0);
   const client = { isBehind: false, takenBytes: 0 };
@@ -22,7 +22,7 @@ function setUp(limits: Limits) {
   return { clock, client, errors, watch };
 }
 
-/** Lets so many seconds go by, in each of which a client takes so many bytes. */
+/** Advances the clock by `count` seconds; the client takes `bytes` bytes in each. */
 function takePerSecond(
   clock: { advance(ms: number): void },
   client: { takenBytes: number },
@@ -35,8 +35,8 @@ function takePerSecond(
   }
 }
 
-describe('the time of a whole response', () => {
-  it('ends it when it is over, whoever is waited for', () => {
+describe('the time limit of a response', () => {
+  it('ends the response, whether or not the client is behind', () => {
     const { clock, errors, watch } = setUp({ responseTimeoutMs: 60_000 });
     watch();
     clock.advance(59_000);
@@ -50,7 +50,7 @@ describe('the time of a whole response', () => {
     expect(errors.length).toBe(1);
   });
 
-  it('is not that of a response that is over', () => {
+  it('does not apply to a response that is over', () => {
     const { clock, errors, watch } = setUp({ responseTimeoutMs: 60_000 });
     watch()();
     clock.advance(600_000);
@@ -59,14 +59,14 @@ describe('the time of a whole response', () => {
   });
 });
 
-describe('the least bytes per second', () => {
+describe('the minimum bytes per second', () => {
   it.each([
     [0, 1],
     [1, 1],
     [99, 1],
     [101, 0],
     [5_000, 0],
-  ])('of 100, and a client that takes %i: ends %i', (bytes, count) => {
+  ])('are 100, and the client takes %i: %i responses are ended', (bytes, count) => {
     const { clock, client, errors, watch } = setUp({ minBytesPerSecond: 100 });
     client.isBehind = true;
     watch();
@@ -85,7 +85,7 @@ describe('the least bytes per second', () => {
     expect(errors).toEqual([]);
   });
 
-  it('are asked of a client only while something waits for it', () => {
+  it('apply to a client only while it is behind', () => {
     const { clock, client, errors, watch } = setUp({ minBytesPerSecond: 100 });
     watch();
     takePerSecond(clock, client, 0, 600);
@@ -100,7 +100,7 @@ describe('the least bytes per second', () => {
     expect(errors.map(({ detail }) => detail)).toEqual(['the client took 0 bytes in 10000 ms']);
   });
 
-  it('are asked of each client by itself', () => {
+  it('apply to each client separately', () => {
     const { clock, client, errors, watch } = setUp({ minBytesPerSecond: 100 });
     client.isBehind = true;
     watch();
@@ -113,13 +113,13 @@ describe('the least bytes per second', () => {
 it.each<[string, Limits]>([
   ['no limits', {}],
   ['a rate over no time', { minBytesPerSecond: 100, idleTimeoutMs: 0 }],
-])('%s: nobody is looked at', (_name, limits) => {
+])('%s: clients are not checked', (_name, limits) => {
   const { clock, watch } = setUp(limits);
   watch();
   expect(clock.pending).toBe(0);
 });
 
-describe('the least bytes per second of an upload', () => {
+describe('the minimum bytes per second of an upload', () => {
   const begin = (minUploadBytesPerSecond: number, idleTimeoutMs = 120_000) => {
     const clock = createFakeClock(0);
     const client = { isBehind: true, takenBytes: 0 };
@@ -129,7 +129,7 @@ describe('the least bytes per second of an upload', () => {
     return { clock, client, errors, end };
   };
 
-  it('end one that trickles', () => {
+  it('end an upload that trickles', () => {
     const { clock, client, errors } = begin(64);
     takePerSecond(clock, client, 1, 300);
     expect(errors).toEqual([
@@ -142,9 +142,9 @@ describe('the least bytes per second of an upload', () => {
   });
 
   it.each<[name: string, rate: number, seconds: number, bytes: number]>([
-    ['a slow one that is steady', 64, 1, 70],
-    ['one that pauses for a minute between its pieces', 64, 60, 6_000],
-    ['any, where there is no limit', 0, 1, 0],
+    ['a slow but steady upload', 64, 1, 70],
+    ['an upload that pauses for a minute between its parts', 64, 60, 6_000],
+    ['any upload, where there is no limit', 0, 1, 0],
   ])('let %s go on', (_name, rate, seconds, bytes) => {
     const { clock, client, errors, end } = begin(rate);
     for (let at = 0; at < 1_200; at += seconds) {
@@ -157,7 +157,7 @@ describe('the least bytes per second of an upload', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('are not asked for while the origin is waited for', () => {
+  it('do not apply while the origin is waited for', () => {
     const { clock, client, errors } = begin(64);
     for (let round = 0; round < 10; round += 1) {
       client.isBehind = round % 2 === 0;

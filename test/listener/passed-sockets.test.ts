@@ -39,7 +39,7 @@ describe('readPassedSockets', () => {
 });
 
 describe('takePassedSockets', () => {
-  it('leaves nothing of them in the environment, not even of those for another process', () => {
+  it('removes their variables from the environment, even those for another process', () => {
     const environment = { LISTEN_PID: '1', LISTEN_FDS: '1', LISTEN_FDNAMES: 'a', LISTEN_PIDFDID: '9', PATH: '/bin' };
     expect(takePassedSockets(environment, pid)).toEqual([]);
     expect(environment).toEqual({ PATH: '/bin' });
@@ -65,7 +65,7 @@ describe('choosePassedSockets', () => {
     [[], undefined, 'cannot listen on systemd: no sockets were passed to this process; start it by a socket unit'],
     [[], 'web', 'cannot listen on systemd:web: no sockets were passed to this process; start it by a socket unit'],
     [sockets, 'x', 'cannot listen on systemd:x: no socket of this name was passed; those that were: web, admin'],
-  ])('%j for %s: one clear line', (passed, name, message) => {
+  ])('%j for %s: throws a clear message', (passed, name, message) => {
     expect(() => choosePassedSockets(passed, name)).toThrow(message);
   });
 });

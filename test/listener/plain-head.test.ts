@@ -1,4 +1,4 @@
-/** Which heads a hit may answer, and what is noted of them, over HTTP/1.1 and HTTP/2. */
+/** Plain heads over HTTP/1.1 and HTTP/2: which heads a hit may answer, and what is read of them. */
 
 import { describe, expect, it } from 'vitest';
 import type { PlainHead } from '../../src/http/message.ts';
@@ -39,7 +39,7 @@ const browser: readonly Line[] = [
 const inLowerCase = (lines: readonly Line[]): Line[] => lines.map(([name, value]) => [name.toLowerCase(), value]);
 
 describe('a plain head', () => {
-  it('has what a hit is decided by, and all lines when they are asked for', () => {
+  it('has the fields that decide a hit, and reads all fields on demand', () => {
     const lines: readonly Line[] = [
       host,
       ...browser,
@@ -61,9 +61,9 @@ describe('a plain head', () => {
   });
 
   it.each<readonly [why: string, lines: readonly Line[]]>([
-    ['nothing else', [host]],
+    ['Host only', [host]],
     ['the fields of a browser', [host, ...browser]],
-    ['a connection that goes on', [host, ['Connection', 'Keep-Alive']]],
+    ['a persistent connection', [host, ['Connection', 'Keep-Alive']]],
     ['credentials', [host, ['Authorization', 'Bearer abc'], ['X-API-Key', 'abc']]],
     ['conditions', [host, ['If-None-Match', '"a"'], ['If-Modified-Since', 'Thu, 01 Jan 1970 00:00:00 GMT']]],
     ['an Origin', [host, ['Origin', 'https://page.example']]],
@@ -108,7 +108,7 @@ describe('a plain head', () => {
     const line: Line = [name, 'a'];
     const lines = name === 'Host' ? [line, line] : [host, line, line];
     expect(readHttp1('GET /a HTTP/1.1', lines)).toBeUndefined();
-    // Beside `:authority` one Host is one too many.
+    // Beside `:authority`, one Host is already a second one.
     expect(readHttp2(pseudo, inLowerCase([line, line]))).toBeUndefined();
   });
 
@@ -126,7 +126,7 @@ describe('a plain head', () => {
     expect(readHttp2([...without(':method'), [':method', 'POST']], [])).toBeUndefined();
   });
 
-  it('is within the limits of a head, as they count it', () => {
+  it('is within the limits of a head', () => {
     const many = (count: number): Line[] => Array.from({ length: count }, (_, at) => [`x-${at}`, '']);
     expect(readHttp1('GET /a HTTP/1.1', [host, ...many(11)])).toBeDefined();
     expect(readHttp1('GET /a HTTP/1.1', [host, ...many(12)])).toBeUndefined();
@@ -138,7 +138,7 @@ describe('a plain head', () => {
     expect(readHttp2([...pseudo.slice(0, 3), [':path', `/${'a'.repeat(100)}`]], [])).toBeUndefined();
   });
 
-  it('has values without the white space around them, whatever stands there', () => {
+  it('has values without the white space around them', () => {
     const text = 'GET /a HTTP/1.1\r\nHost:files.example\r\nRange:\t bytes=0-9 \t\r\nOrigin: \r\n\r\n';
     const reading = new HeadParser(limits).readFirst(Buffer.from(text, 'latin1'));
     expect(reading).toMatchObject({

@@ -5,7 +5,7 @@ import { readProxyHeader } from '../../src/listener/accept/proxy-protocol.ts';
 
 const signature = '\r\n\r\n\0\r\nQUIT\n';
 
-/** A header of version 2 from its two bytes, and what follows its length. */
+/** A header of version 2: its bytes 13 and 14, and the bytes after the length. */
 function v2(
   versionAndCommand: number,
   familyAndTransport: number,
@@ -92,13 +92,13 @@ describe('a header of version 2', () => {
     ['IPv4 written as IPv6', v2(0x21, 0x21, mappedBlock), { address: '192.0.2.1', port: 1 }],
     ['a Unix socket', v2(0x21, 0x31, Buffer.alloc(216, 'a')), { address: '', port: 0 }],
     ['an unknown family', v2(0x21, 0x00, []), undefined],
-    ['an unknown family, with something', v2(0x21, 0x00, [1, 2, 3]), undefined],
+    ['an unknown family, with data', v2(0x21, 0x00, [1, 2, 3]), undefined],
     ['IPv4 and additions', v2(0x21, 0x11, [...v4Block, 0x04, 0, 2, 0xff, 0xff]), client],
     ['LOCAL', v2(0x20, 0x00, []), undefined],
     ['LOCAL with addresses', v2(0x20, 0x11, v4Block), undefined],
-    ['LOCAL with what nobody knows', v2(0x20, 0xff, [9]), undefined],
+    ['LOCAL with an unknown family', v2(0x20, 0xff, [9]), undefined],
     [
-      'as many additions as there may be',
+      'the most additions that are allowed',
       v2(0x21, 0x11, Buffer.concat([Buffer.from(v4Block), Buffer.alloc(16_372)])),
       client,
     ],
@@ -108,7 +108,7 @@ describe('a header of version 2', () => {
   });
 
   it.each<[what: string, bytes: Buffer]>([
-    ['version 1 in it', v2(0x11, 0x11, v4Block)],
+    ['version 1 in its version field', v2(0x11, 0x11, v4Block)],
     ['version 3', v2(0x31, 0x11, v4Block)],
     ['another command', v2(0x22, 0x11, v4Block)],
     ['another family', v2(0x21, 0x41, v4Block)],
@@ -123,18 +123,18 @@ describe('a header of version 2', () => {
   });
 });
 
-describe('a header that comes in parts', () => {
+describe('a header that arrives in parts', () => {
   it.each<[what: string, header: Buffer]>([
     ['version 1', Buffer.from('PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n')],
     ['version 2', v2(0x21, 0x21, [...v6Block, 4, 0, 0])],
-  ])('is waited for to its last byte: %s', (_what, header) => {
+  ])('is waited for until its last byte: %s', (_what, header) => {
     for (let end = 0; end < header.length; end += 1) {
       expect(readProxyHeader(header.subarray(0, end)), `${end} bytes`).toEqual({ kind: 'more' });
     }
     expect(readProxyHeader(header)).toMatchObject({ kind: 'header', sizeBytes: header.length });
   });
 
-  it('never becomes another one: what is decided of a beginning holds of the whole', () => {
+  it('is decided once: a decision about its first bytes holds for all of it', () => {
     const anything = fc.oneof(
       fc.uint8Array({ maxLength: 300 }),
       fc.uint8Array({ maxLength: 60 }).map((rest) => Buffer.concat([Buffer.from('PROXY '), rest])),
@@ -159,7 +159,7 @@ describe('a header that comes in parts', () => {
     );
   });
 
-  it('tells any address as its proxy has written it', () => {
+  it('has every address as its proxy wrote it', () => {
     const port = fc.nat(65_535);
     fc.assert(
       fc.property(fc.ipV4(), port, (address, number) => {

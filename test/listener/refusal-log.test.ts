@@ -6,7 +6,7 @@ import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 describe('createRefusalLog', () => {
   const tooMany = new ProxyError('too_many_connections', { detail: 'of all clients' });
-  const told = {
+  const reported = {
     kind: 'refusal',
     peer: '192.0.2.1',
     status: 503,
@@ -15,24 +15,24 @@ describe('createRefusalLog', () => {
   };
   const rest = (count: number) => {
     const detail = `${count} more connections, in 10 seconds`;
-    return { ...told, peer: undefined, detail, count };
+    return { ...reported, peer: undefined, detail, count };
   };
 
-  it('tells ten of a kind in ten seconds, and then how many more there were', () => {
+  it('reports ten refusals of a kind in ten seconds, and then the number of further ones', () => {
     const events: ServerEvent[] = [];
     const clock = createFakeClock();
     const log = createRefusalLog((event) => events.push(event), clock.after);
     for (let count = 0; count < 1000; count += 1) log.tell(tooMany, '192.0.2.1');
-    expect(events).toEqual(Array(10).fill(told));
+    expect(events).toEqual(Array(10).fill(reported));
     clock.advance(10_000);
     expect(events.slice(10)).toEqual([rest(990)]);
     log.tell(tooMany, '192.0.2.1');
-    expect(events.slice(11)).toEqual([told]);
+    expect(events.slice(11)).toEqual([reported]);
     clock.advance(10_000);
     expect(events).toHaveLength(12);
   });
 
-  it('counts each kind by itself', () => {
+  it('counts each kind separately', () => {
     const events: ServerEvent[] = [];
     const clock = createFakeClock();
     const log = createRefusalLog((event) => events.push(event), clock.after);
@@ -41,7 +41,7 @@ describe('createRefusalLog', () => {
     expect(events.at(-1)).toMatchObject({ error: 'tls_handshake_failed', peer: '192.0.2.2' });
   });
 
-  it('tells the rest at the end, once', () => {
+  it('reports the rest at the end, once', () => {
     const events: ServerEvent[] = [];
     const clock = createFakeClock();
     const log = createRefusalLog((event) => events.push(event), clock.after);

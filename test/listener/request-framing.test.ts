@@ -1,4 +1,4 @@
-/** How the end of a body is known: what Node's parser would refuse by itself must be refused without it too. */
+/** How the end of a request body is known. Framing that Node's parser would refuse must be refused without it too. */
 
 import { describe, expect, it } from 'vitest';
 import type { Field } from '../../src/http/fields.ts';

@@ -1,4 +1,4 @@
-/** Targets and authorities: what is read, and why the rest is refused. */
+/** Targets and authorities of requests: which are read, and which are refused. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -51,7 +51,7 @@ describe('readTarget', () => {
     expect(readTarget(method, text, 'http')).toMatchObject({ kind: 'refused' });
   });
 
-  it('never passes on anything but visible characters without a fragment', () => {
+  it('returns only targets of visible characters without a fragment', () => {
     fc.assert(
       fc.property(fc.constantFrom('/', 'http://a', ''), fc.string({ unit: 'binary', maxLength: 8 }), (start, rest) => {
         const reading = readTarget('GET', start + rest, 'http');
@@ -114,7 +114,7 @@ describe('isAuthority', () => {
     '[v1.x%20]',
     '[v1.x]y',
     'b\u00fccher.example',
-  ])('%j is none', (text) => {
+  ])('%j is no authority', (text) => {
     expect(isAuthority(text)).toBe(false);
   });
 });

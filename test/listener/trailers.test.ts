@@ -35,7 +35,7 @@ describe('trailer fields', () => {
     expect(select([['x', value]])).toEqual([]);
   });
 
-  it('of a body that has none', () => {
+  it('are none where the body has none', () => {
     expect(select(undefined)).toEqual([]);
   });
 });

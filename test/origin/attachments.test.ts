@@ -1,4 +1,4 @@
-/** Which origin goes on with what it gave. */
+/** Which member of a group continues a representation that it has sent. */
 
 import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
@@ -33,7 +33,7 @@ describe('attachments', () => {
     }
   });
 
-  it('a transfer that broke off is taken up where it came from, once', () => {
+  it('resume a broken transfer at the member that sent it, once', () => {
     const attachments = new Attachments<string>({ sticksWhenValidated: false });
     attachments.note('/a', 'm').noteBreak();
     expect(wishOf(attachments, [])).toBe('this m');
@@ -46,7 +46,7 @@ describe('attachments', () => {
     expect(wishOf(attachments, [])).toBe('this n');
   });
 
-  it('forget what was asked for longest ago, and never know long targets', () => {
+  it('forget the oldest targets, and never note long ones', () => {
     const attachments = new Attachments<string>({ sticksWhenValidated: false });
     for (let at = 0; at < 5000; at++) attachments.note(`/${at}`, 'm');
     expect(wishOf(attachments, ifRange, 'GET', '/0')).toBe('any');

@@ -1,10 +1,10 @@
-/** Who gets a connection when: each row is a story of requests, by their clients, in the order in which they come. */
+/** Which request gets a connection when: each row is a story of requests by several clients, in the order of their arrival. */
 
 import { describe, expect, it } from 'vitest';
 import { ConnectionQueue, type Turn } from '../../src/origin/connection-queue.ts';
 import type { Errand } from '../../src/origin/origin.ts';
 
-/** A queue, and which requests have begun by now: `a1` is the first of client `a`. */
+/** Creates a queue. `begun` lists the requests that have begun: `a1` is the first of client `a`. */
 function setUp(connections: number, perClient: number) {
   const queue = new ConnectionQueue({ connections, perClient: () => perClient });
   const begun: string[] = [];
@@ -25,14 +25,14 @@ function setUp(connections: number, perClient: number) {
   return { ask, leave, want, begun, queue };
 }
 
-/** `a1` asks, `!a1` is over or leaves; after `>` what has begun. */
+/** In a story, `a1` joins the queue, and `!a1` is over or leaves. `begun` lists the requests that have begun in the end. */
 const rows: [name: string, connections: number, perClient: number, story: string, begun: string][] = [
   ['requests begin as they come while there are connections', 4, 4, 'a1 b1 a2', 'a1 b1 a2'],
   ['a client has at most its share, though others are idle', 4, 2, 'a1 a2 a3', 'a1 a2'],
-  ['others find what a client beyond its share does not get', 4, 2, 'a1 a2 a3 a4 a5 b1 b2', 'a1 a2 b1 b2'],
-  ['a client goes on when it gives one back', 4, 2, 'a1 a2 a3 a4 !a1', 'a1 a2 a3'],
+  ['other clients get the connections that exceed the share of one', 4, 2, 'a1 a2 a3 a4 a5 b1 b2', 'a1 a2 b1 b2'],
+  ['a client gets another connection when it gives one back', 4, 2, 'a1 a2 a3 a4 !a1', 'a1 a2 a3'],
   [
-    'clients that wait take turns, however much one of them asks for',
+    'waiting clients take turns, however many requests one of them has',
     1,
     1,
     'x1 a1 a2 a3 b1 c1 !x1 !a1 !b1 !c1',
@@ -42,8 +42,8 @@ const rows: [name: string, connections: number, perClient: number, story: string
   ['a client below its share comes before one that has it', 3, 2, 'a1 a2 a3 b1 b2 !b1', 'a1 a2 b1 b2'],
   ['a request that leaves while it waits is not sent', 1, 1, 'a1 b1 c1 !b1 !a1', 'a1 c1'],
   ['a request that leaves twice gives one connection back', 1, 1, 'a1 b1 b2 !a1 !a1', 'a1 b1'],
-  ['what no client has caused has no share to keep to', 3, 1, '-1 -2 -3 -4 !-1', '-1 -2 -3 -4'],
-  ['a client is forgotten when it has nothing', 2, 1, 'a1 !a1 a2 !a2 a3', 'a1 a2 a3'],
+  ['requests that no client has caused have no share', 3, 1, '-1 -2 -3 -4 !-1', '-1 -2 -3 -4'],
+  ['a client without requests is forgotten', 2, 1, 'a1 !a1 a2 !a2 a3', 'a1 a2 a3'],
 ];
 
 it.each(rows)('%s', async (_name, connections, perClient, story, expected) => {
@@ -56,7 +56,7 @@ it.each(rows)('%s', async (_name, connections, perClient, story, expected) => {
 });
 
 describe('a request that several clients want', () => {
-  it('waits in the line of each of them that was there before', () => {
+  it('waits in the lines of all clients that want it when it joins', () => {
     const { ask, begun } = setUp(4, 1);
     ask('a1');
     ask('a2', { wanters: () => ['a', 'b'] });
@@ -65,14 +65,14 @@ describe('a request that several clients want', () => {
     expect(begun).toEqual(['a1', 'a2']);
   });
 
-  it('waits in the line of those that wait for its head', () => {
+  it('waits in the lines of the clients that wait for its head', () => {
     const { ask, begun } = setUp(4, 1);
     ask('a1');
     ask('a2', { askers: () => ['a', 'b'] });
     expect(begun).toEqual(['a1', 'a2']);
   });
 
-  it('begins as soon as one of them comes that has not its share', async () => {
+  it('begins as soon as a client below its share wants it', async () => {
     const { ask, want, leave, begun } = setUp(4, 1);
     ask('a1');
     ask('b1');
@@ -81,7 +81,7 @@ describe('a request that several clients want', () => {
     expect(begun).toEqual(['a1', 'b1']);
     want('a2', 'c');
     expect(begun).toEqual(['a1', 'b1', 'a2']);
-    // It is the connection of the one whose turn came.
+    // The connection counts for client `c`, whose turn came.
     ask('c1');
     expect(begun).toEqual(['a1', 'b1', 'a2']);
     await leave('a2');

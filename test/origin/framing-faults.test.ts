@@ -1,4 +1,4 @@
-/** What origins send against the rules of framing, and what is left of it: one row per fault, over real sockets. */
+/** Framing faults of origins, and what is read of their responses: one row per fault, over real sockets. */
 
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
-/** What a fetch comes to: `head` is its status and framing or the code it throws, `body` the bytes and the code that ends them. */
+/** The outcome of a fetch: `head` is its status and framing or the code it throws, `body` the bytes and the code that ends them. */
 interface Outcome {
   readonly head: string;
   readonly body?: string;
@@ -28,7 +28,7 @@ const folded = failed('origin_folded_field');
 const kept = (head: string, body = ''): Outcome => ({ head, body, isReused: true });
 const dropped = (head: string, body = ''): Outcome => ({ head, body, isReused: false });
 
-/** The bytes, then FIN, RST or silence. */
+/** Sends bytes, then FIN, RST or nothing. */
 const after =
   (end: (exchange: Exchange) => unknown) =>
   (bytes: string): Play =>
@@ -81,7 +81,7 @@ const rows: readonly Row[] = [
   ['304 with the length of a 200', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n', dropped('304 none')],
 
   ['more than Content-Length', `${four}good, and more`, dropped('200 length 4', 'good')],
-  ['a response too many', `${four}good${good}`, dropped('200 length 4', 'good')],
+  ['a second response', `${four}good${good}`, dropped('200 length 4', 'good')],
   ['less than Content-Length', thenEnd(`${nine}good`), dropped('200 length 9', 'good origin_body_short')],
   [
     'less than Content-Length, close announced',
@@ -102,7 +102,7 @@ const rows: readonly Row[] = [
   ],
   ['no end of the trailers', thenEnd(`${chunked}4\r\ngood\r\n0\r\n`), dropped('200 chunked', 'good origin_body_short')],
   ['chunked, reset', thenCut(`${chunked}4\r\ngood\r\n`), dropped('200 chunked', 'good origin_reset')],
-  ['a chunk size that is none', `${chunked}4\r\ngood\r\nz\r\n`, dropped('200 chunked', 'good origin_ill_framed')],
+  ['an invalid chunk size', `${chunked}4\r\ngood\r\nz\r\n`, dropped('200 chunked', 'good origin_ill_framed')],
   [
     'a chunk longer than its size',
     `${chunked}4\r\ngood, and more\r\n0\r\n\r\n`,
@@ -129,13 +129,13 @@ const rows: readonly Row[] = [
     ill,
   ],
   [
-    'a transfer coding that was not asked for',
+    'a transfer coding that was not requested',
     `${head}Transfer-Encoding: gzip, chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`,
     ill,
   ],
   ['chunked twice', `${head}Transfer-Encoding: chunked, chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, ill],
   ['chunked not last', `${head}Transfer-Encoding: chunked, gzip\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, ill],
-  ['chunked, nearly', `${head}Transfer-Encoding: xchunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, ill],
+  ['xchunked', `${head}Transfer-Encoding: xchunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, ill],
   ['garbage', 'SSH-2.0-OpenSSH_9.6\r\n', ill],
   ['HTTP/0.9', '<html>good</html>', ill],
   ['a status line without a status', 'HTTP/1.1 OK\r\n\r\n', ill],
@@ -176,13 +176,13 @@ const rows: readonly Row[] = [
     kept('200 length 4', 'good'),
   ],
   ['102 without end', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1000), ill],
-  ['100 that was not asked for', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood', ill],
+  ['100 that was not requested', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood', ill],
   [
-    '101 that was not asked for',
+    '101 that was not requested',
     'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n',
     ill,
   ],
-  ['101 to nothing', 'HTTP/1.1 101 Switching Protocols\r\n\r\n', ill],
+  ['101 without Upgrade', 'HTTP/1.1 101 Switching Protocols\r\n\r\n', ill],
   ['closed before the head', thenEnd(''), failed('origin_reset')],
   ['reset before the head', thenCut(''), failed('origin_reset')],
   ['closed in the head', thenEnd(`${head}Content-Le`), failed('origin_reset')],
@@ -218,7 +218,7 @@ describe('an origin that ends the lines of its heads with LF alone (RFC 9112 §2
     ['chunks', `${lfHead('Transfer-Encoding: chunked')}4\r\ngood\r\n0\r\n\r\n`, kept('200 chunked', 'good')],
     ['trailers', `${lfHead('Transfer-Encoding: chunked')}4\r\ngood\r\n0\r\nX: y\n\n`, kept('200 chunked', 'good')],
     [
-      'chunk lines that end so, too',
+      'chunk lines that end with LF, too',
       `${lfHead('Transfer-Encoding: chunked')}4\ngood\n0\n\n`,
       dropped('200 chunked', ' origin_ill_framed'),
     ],
@@ -236,7 +236,7 @@ describe('an origin that ends the lines of its heads with LF alone (RFC 9112 §2
     ['two lengths', `${lfHead('Content-Length: 4', 'Content-Length: 4')}good`, ill],
   ])('is understood: %s', async (_name, play, want, method = 'GET') => {
     for (const tls of [undefined, testCertificate]) {
-      // The first one shows what the origin does, and is repeated.
+      // The first response reveals the line ends, and its request is repeated.
       await using server = await openScriptedOrigin(
         `${fourLf}lost`,
         `${fourLf}seen`,
@@ -255,7 +255,7 @@ describe('an origin that ends the lines of its heads with LF alone (RFC 9112 §2
     }
   });
 
-  it('gets no request again that does more than read', async () => {
+  it('gets no unsafe request again', async () => {
     await using server = await openScriptedOrigin(`${fourLf}good`);
     const origin = createUndiciOrigin(originOptions({ url: server.url }));
     const post = () => outcomeOf(origin.fetch(originRequest({ method: 'POST', bodySizeBytes: 0 })));
@@ -265,7 +265,7 @@ describe('an origin that ends the lines of its heads with LF alone (RFC 9112 §2
     await origin.close();
   });
 
-  it('is known by its status line, which holds nothing of a request, and not by what may have been slipped into a field', async () => {
+  it('is recognised by its status line, which reflects nothing of a request, and not by a field, which may be injected', async () => {
     await using server = await openScriptedOrigin(`${head}X: a\nSet-Cookie: b=c\r\nContent-Length: 4\r\n\r\ngood`);
     const origin = createUndiciOrigin(originOptions({ url: server.url }));
     for (let asked = 1; asked <= 2; asked += 1) {
@@ -275,7 +275,7 @@ describe('an origin that ends the lines of its heads with LF alone (RFC 9112 §2
     await origin.close();
   });
 
-  it('is understood whichever of its connections a request takes', async () => {
+  it('is understood on each of its connections', async () => {
     await using server = await openScriptedOrigin(`${fourLf}good`);
     const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 4 }));
     const got = await Promise.all(Array.from({ length: 12 }, () => outcomeOf(origin.fetch(originRequest()))));
@@ -308,15 +308,15 @@ describe('a response over TLS', () => {
     ['closed without close_notify before the head', thenEndBare(''), failed('origin_reset')],
   ];
   const versions = ['TLSv1.2', 'TLSv1.3'] as const;
-  const given = versions.flatMap((version) => tlsRows.map(([name, play, want]) => ({ name, version, play, want })));
+  const cases = versions.flatMap((version) => tlsRows.map(([name, play, want]) => ({ name, version, play, want })));
 
-  it.each(given)('$name, $version', async ({ version, play, want }) => {
+  it.each(cases)('$name, $version', async ({ version, play, want }) => {
     await using server = await openScriptedOrigin(play, good, {
       tls: { ...testCertificate, minVersion: version, maxVersion: version },
     });
     const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1, tls: trusting }));
     const got = await outcomeOf(origin.fetch(originRequest()));
-    // A response that does not need the end of its connection may be read before that has come.
+    // A response that does not need the end of its connection may be read before that end arrives.
     await server.allClosed();
     const next = await outcomeOf(origin.fetch(originRequest()));
     expect({ ...got, isReused: server.requests[1]?.connection === 1 }).toEqual(want);
@@ -325,7 +325,7 @@ describe('a response over TLS', () => {
     await server.allClosed();
   });
 
-  it.each(versions)('is read to its end before that is judged, however slowly (%s)', async (version) => {
+  it.each(versions)('is read to its end before the end is judged, however slowly (%s)', async (version) => {
     const size = 3_000_000;
     const large = Buffer.concat([Buffer.from('HTTP/1.0 200 OK\r\n\r\n'), patternBytes(0, size)]);
     for (const [end, code] of [
@@ -355,7 +355,7 @@ describe('a response over TLS', () => {
     }
   });
 
-  it('ends as its connection does where no close_notify is required', async () => {
+  it('ends with its connection where no close_notify is required', async () => {
     await using server = await openScriptedOrigin(thenEndBare(`${head}\r\ngood`), { tls: testCertificate });
     const options = originOptions({ url: server.url, tls: trusting, requiresCloseNotify: false });
     const origin = createUndiciOrigin(options);
@@ -364,7 +364,7 @@ describe('a response over TLS', () => {
   });
 });
 
-/** Short ones where they are what the row is about. */
+/** Short timeouts for rows that test a timeout. */
 function timeoutsFor({ head, body }: Outcome): { headersTimeoutMs?: number; bodyTimeoutMs?: number } {
   if (head === 'origin_timeout') return { headersTimeoutMs: 500 };
   return body?.endsWith('origin_timeout') === true ? { bodyTimeoutMs: 500 } : {};

@@ -1,10 +1,10 @@
-/** How the end of a body is known, from heads alone. */
+/** How the framing of a response is read from its head. */
 
 import { describe, expect, it } from 'vitest';
 import { readFraming } from '../../src/origin/exchange.ts';
 import { fieldsOf } from '../support/values/fields-of.ts';
 
-/** Framing and size, or that there is none to trust. */
+/** Returns framing and size, or `ill_framed`. */
 function readingOf(method: string, status: number, ...lines: string[]): string {
   const reading = readFraming(method, status, fieldsOf(...lines), '1.1');
   return reading.kind === 'ill_framed' ? 'ill_framed' : `${reading.framing} ${reading.sizeBytes}`;

@@ -1,4 +1,4 @@
-/** Who may give up a body that one attempt after the other borrows. */
+/** When a request's body is closed that several attempts use one after the other. */
 
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
@@ -14,10 +14,10 @@ it.each<[name: string, steps: readonly ((body: LentBody) => void)[], isClosed: b
   ['an attempt that fails when it has read', [read, close], true],
   ['a first attempt, and a second one that is answered while it still reads', [close, read, answered], false],
   ['a second attempt that ends after its answer', [close, read, answered, close], true],
-  ['an answer to an attempt that does not want it', [close, answered], true],
+  ['an answer to an attempt that has closed it', [close, answered], true],
   ['an answer to an attempt that has yet to read it', [answered], false],
   ['the last attempt, which has failed', [close, failed], true],
-])('a body is given up by %s: %#', (_name, steps, isClosed) => {
+])('a body is kept or closed after %s: %#', (_name, steps, isClosed) => {
   let closes = 0;
   const body = new LentBody({
     async *[Symbol.asyncIterator]() {},
@@ -29,7 +29,7 @@ it.each<[name: string, steps: readonly ((body: LentBody) => void)[], isClosed: b
   expect(closes > 0).toBe(isClosed);
 });
 
-describe('the first bytes of a body that was waited for', () => {
+describe('waiting for the first bytes of a body', () => {
   const lend = (...chunks: (string | Error)[]) =>
     new LentBody({
       async *[Symbol.asyncIterator]() {
@@ -41,7 +41,7 @@ describe('the first bytes of a body that was waited for', () => {
       close() {},
     });
 
-  it('are not touched by that, so that another attempt may send them', async () => {
+  it('does not touch the body, so that another attempt may send it', async () => {
     const body = lend('a', 'b');
     await Promise.all([body.begun(), body.begun()]);
     await body.begun();
@@ -51,13 +51,13 @@ describe('the first bytes of a body that was waited for', () => {
     expect([read, body.isTouched]).toEqual([['a', 'b'], true]);
   });
 
-  it('may be its end', async () => {
+  it('may find its end', async () => {
     const body = lend();
     await body.begun();
     expect(await body.next()).toEqual({ done: true, value: undefined });
   });
 
-  it('may be what it breaks off with', async () => {
+  it('may find the error that it breaks off with', async () => {
     const body = lend(new Error('broken'));
     await expect(body.begun()).rejects.toThrow('broken');
     await expect(body.next()).rejects.toThrow('broken');

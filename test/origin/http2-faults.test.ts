@@ -1,4 +1,4 @@
-/** What origins do to HTTP/2 streams and connections, frame by frame, and what is left of the response: one row per fault. */
+/** Faults of origins on HTTP/2 streams and connections, frame by frame, and what is read of the response: one row per fault. */
 
 import { describe, expect, it } from 'vitest';
 import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
@@ -17,7 +17,7 @@ import { codeOf, originRequest, readBody } from '../support/origins/origin-reque
 import { testAuthority } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
-/** Interim statuses, the head, the body, or the codes that end them; and over which connection the next request came. */
+/** `want`: interim statuses, head and body, or the codes that end them. `nextConnection`: that of the next request; 0 for none. */
 type Row = [name: string, play: FramePlay, want: string, nextConnection: number, method?: string];
 type Lines = readonly (readonly [string, string])[];
 type Send = (stream: number) => Buffer;
@@ -43,12 +43,12 @@ const goaway =
   (lastStream: number, code: number): Send =>
   () =>
     frame('goaway', 0, 0, uint32(lastStream, code));
-/** These frames, at once. */
+/** Sends these frames at once. */
 const play =
   (...sends: readonly Send[]): FramePlay =>
   ({ send, stream }) =>
     send(...sends.map((each) => each(stream)));
-/** These frames, and then something once they have left. */
+/** Sends these frames, and plays `then` once they have left. */
 const playThen =
   (sends: readonly Send[], then: FramePlay): FramePlay =>
   (exchange) =>
@@ -73,7 +73,7 @@ const rows: readonly Row[] = [
   ['204', play(head(204, [], endStream)), '204 none:', 1],
   ['304 with a length', play(head(304, length(9), endStream)), '304 none:', 1],
   [
-    'trailers, and some that are none',
+    'trailers, and some that are not allowed',
     play(head(200), data('good'), trailers(['x-sum', '1'], ['set-cookie', 'a=1'], ['x-sum', '2'])),
     '200 chunked: good + x-sum=1 + x-sum=2',
     1,
@@ -101,7 +101,7 @@ const rows: readonly Row[] = [
     1,
   ],
   [
-    'NO_ERROR behind all, no END_STREAM',
+    'NO_ERROR behind all bytes, no END_STREAM',
     play(head(200, length(4)), data('good'), reset(noError)),
     '200 length 4: good origin_body_short',
     1,
@@ -156,7 +156,7 @@ const rows: readonly Row[] = [
     2,
   ],
   [
-    'GOAWAY for later, then the whole',
+    'GOAWAY for later streams, then the whole',
     play(goaway(2 ** 31 - 1, noError), head(200), data('good', endStream)),
     '200 chunked: good',
     2,
@@ -175,7 +175,7 @@ const rows: readonly Row[] = [
     '103 200 chunked: good',
     1,
   ],
-  ['100 that was not asked for', play(head(100), head(200), data('good', endStream)), '200 chunked: good', 1],
+  ['100 that was not requested', play(head(100), head(200), data('good', endStream)), '200 chunked: good', 1],
   [
     '102 without end',
     play(...Array.from({ length: 100 }, () => head(102))),
@@ -200,7 +200,7 @@ const rows: readonly Row[] = [
   ['a body without a head', play(data('good', endStream)), 'origin_ill_framed', 2],
   ['no status', play((stream) => frame('headers', endHeaders, stream, lines(['x-a', '1']))), 'origin_ill_framed', 1],
   [
-    'a status that is none',
+    'an invalid status',
     play((stream) => frame('headers', endHeaders, stream, lines([':status', 'ok']))),
     'origin_ill_framed',
     1,
@@ -214,7 +214,7 @@ const rows: readonly Row[] = [
   ['status 600', play(head(600, [], endStream)), 'origin_ill_framed', 1],
   ['two lengths', play(head(200, [...length(4), ...length(4)]), data('good', endStream)), 'origin_ill_framed', 1],
   [
-    'a length that is none',
+    'a length that is not a number',
     play(head(200, [['content-length', '4x']]), data('good', endStream)),
     'origin_ill_framed',
     1,
@@ -284,7 +284,7 @@ const rows: readonly Row[] = [
     2,
   ],
   [
-    'a field section that is none',
+    'an invalid field section',
     play((s) => frame('headers', endHeaders, s, Buffer.of(0xff, 0xff, 0xff, 0xff, 0xff, 0xff))),
     'origin_ill_framed',
     2,
@@ -295,7 +295,7 @@ const rows: readonly Row[] = [
     'origin_ill_framed',
     2,
   ],
-  ['a stream that nobody opened', play((s) => head(200)(s + 10)), 'origin_ill_framed', 2],
+  ['a stream that was not opened', play((s) => head(200)(s + 10)), 'origin_ill_framed', 2],
 ];
 
 describe('a response over HTTP/2', () => {

@@ -25,8 +25,8 @@ import { originOptions } from './origin-options.ts';
 
 const tls = { ca: testAuthority, rejectUnauthorized: true };
 
-function open(url: string, given: Partial<Parameters<typeof createHttp2Origin>[0]> = {}): Origin {
-  return createHttp2Origin({ ...originOptions({ url, tls }), clock: realClock, ...given });
+function open(url: string, overrides: Partial<Parameters<typeof createHttp2Origin>[0]> = {}): Origin {
+  return createHttp2Origin({ ...originOptions({ url, tls }), clock: realClock, ...overrides });
 }
 
 /** SETTINGS_MAX_CONCURRENT_STREAMS. */
@@ -52,7 +52,7 @@ describe('connections', () => {
     await origin.close();
   });
 
-  it('are opened up to their number where the origin allows few streams; what is beyond waits its turn', async () => {
+  it('are opened up to the limit where the origin allows few streams; further requests wait', async () => {
     const held: FrameExchange[] = [];
     const arrived: (() => void)[] = [];
     await using server = await openFrameOrigin({ settings: allowing(2) }, (exchange) => {
@@ -63,7 +63,7 @@ describe('connections', () => {
       while (held.length < count) await new Promise<void>((resolve) => arrived.push(resolve));
     };
     const origin = open(server.url, { connections: 2 });
-    // The first one brings the settings.
+    // Once the first request is answered, the settings have arrived.
     const first = textOf(origin.fetch(originRequest()));
     await whenHeld(1);
     answer(held[0] as FrameExchange);
@@ -82,7 +82,7 @@ describe('connections', () => {
     await origin.close();
   });
 
-  it('carry no more requests of one client than its share of them does', async () => {
+  it('carry no more requests of one client than its share', async () => {
     const held: FrameExchange[] = [];
     await using server = await openFrameOrigin({ settings: allowing(2) }, (exchange) => void held.push(exchange));
     const origin = open(server.url, { connections: 2, connectionsPerClient: 1 });
@@ -102,7 +102,7 @@ describe('connections', () => {
     await origin.close();
   });
 
-  it('that an origin gives no streams are told to take too long', async () => {
+  it('time out where the origin allows no streams', async () => {
     await using server = await openFrameOrigin({ settings: allowing(0) }, () => undefined);
     const origin = open(server.url, { headersTimeoutMs: 300, connections: 1 });
     expect(await textOf(origin.fetch(originRequest()))).toBe('origin_timeout');
@@ -123,7 +123,7 @@ describe('connections', () => {
     await origin.close();
   });
 
-  it('that cannot be made fail all who wait for them, at once', async () => {
+  it('that cannot be made fail all waiting requests, at once', async () => {
     let connections = 0;
     const server = createServer((socket) => {
       connections += 1;
@@ -150,7 +150,7 @@ describe('connections', () => {
     await once(server, 'close');
   });
 
-  it('are not waited for by who leaves', async () => {
+  it('are not waited for by a client that leaves', async () => {
     const server = createServer((socket) => socket.on('error', () => undefined).resume()).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const origin = open(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
@@ -174,7 +174,7 @@ describe('connections', () => {
 });
 
 describe('a client', () => {
-  it('that takes its time over the body of its request does not make the origin one that is silent', async () => {
+  it('that sends its body slowly does not make the origin time out', async () => {
     await using server = await openHttp2Server({}, (stream) => {
       stream.resume().on('end', () => stream.respond({}, { endStream: true }));
     });
@@ -198,7 +198,7 @@ describe('a client', () => {
     [60_000, ''],
     [65_536, 'fields_too_large'],
     [300_000, 'fields_too_large'],
-  ])('whose fields have %i bytes harms no other one', async (bytes, want) => {
+  ])('with fields of %i bytes does not affect other clients', async (bytes, want) => {
     await using server = await openHttp2Server({}, (stream) => stream.respond({}, { endStream: true }));
     const origin = open(server.url);
     await origin.fetch(originRequest());
@@ -210,21 +210,21 @@ describe('a client', () => {
 });
 
 describe('an origin that goes away', () => {
-  it('finishes what it has begun, and gets the rest over another connection', async () => {
+  it('finishes running streams, and gets later requests over another connection', async () => {
     const begun = Promise.withResolvers<FrameExchange>();
     await using server = await openFrameOrigin({}, (exchange) => begun.resolve(exchange), answer);
     const origin = open(server.url);
     const first = textOf(origin.fetch(originRequest()));
     const exchange = await begun.promise;
     exchange.send(frame('goaway', 0, 0, uint32(exchange.stream, 0)));
-    // Until the news has come, requests still go the old way.
+    // Until the GOAWAY has arrived, requests still use the old connection.
     while (server.exchanges.at(-1)?.connection !== 2) await textOf(origin.fetch(originRequest()));
     answer(exchange);
     expect(await first).toBe('good');
     await origin.close();
   });
 
-  it('is left at most as many connections that it closes as are allowed besides', async () => {
+  it('has no more closing connections than the limit of other ones', async () => {
     const held: FrameExchange[] = [];
     const arrived: (() => void)[] = [];
     await using server = await openFrameOrigin({}, (exchange) => {
@@ -235,7 +235,7 @@ describe('an origin that goes away', () => {
     });
     await using another = await openFrameOrigin({}, answer);
     const [origin, other] = [open(server.url, { connections: 1 }), open(another.url)];
-    // Until the news has come, requests still go the old way.
+    // Until the GOAWAY has arrived, requests still use the old connection.
     const reach = async (connection: number) => {
       while (held.at(-1)?.connection !== connection) {
         const news = new Promise<void>((resolve) => arrived.push(resolve));
@@ -244,7 +244,7 @@ describe('an origin that goes away', () => {
     };
     await reach(2);
     const reached = reach(3);
-    // A third one would be there as soon as this one.
+    // A third connection would be open by the time that these requests are answered.
     for (let count = 0; count < 3; count++) await textOf(other.fetch(originRequest()));
     expect(held.at(-1)?.connection).toBe(2);
     held[0]?.socket.destroy();
@@ -253,9 +253,9 @@ describe('an origin that goes away', () => {
   });
 
   it.each<[name: string, play: (exchange: FrameExchange) => void]>([
-    ['says that it has not looked at them', ({ send }) => send(frame('goaway', 0, 0, uint32(0, 0)))],
-    ['refuses the stream', ({ send, stream }) => send(frame('reset', 0, stream, uint32(7)))],
-  ])('gets requests once more of which it %s, whatever their method', async (_name, play) => {
+    ['GOAWAY that leaves them out', ({ send }) => send(frame('goaway', 0, 0, uint32(0, 0)))],
+    ['REFUSED_STREAM', ({ send, stream }) => send(frame('reset', 0, stream, uint32(7)))],
+  ])('gets requests again after %s, whatever their method', async (_name, play) => {
     await using server = await openFrameOrigin({}, play, answer);
     const group = createOriginGroup({
       members: [{ url: new URL(server.url), origin: open(server.url), host: undefined }],
@@ -271,12 +271,12 @@ describe('an origin that goes away', () => {
     await group.close();
   });
 
-  it('may ask for HTTP/1.1 from then on', async () => {
+  it('may require HTTP/1.1 from then on', async () => {
     await using server = await openHttp2Server({ allowHTTP1: true }, (stream) => stream.close(13));
     server.server.on('request', (_request, response) => response.end('by HTTP/1.1'));
     const origin = open(server.url);
     await expect(origin.fetch(originRequest())).rejects.toMatchObject({ code: 'origin_reset', isUnsent: true });
-    // The server of this test answers whatever comes by either protocol.
+    // The server of this test answers over either protocol.
     const response = await origin.fetch(originRequest());
     expect([response.version, (await readBody(response)).bytes.toString()]).toEqual(['1.1', 'by HTTP/1.1']);
     await origin.close();
@@ -306,14 +306,14 @@ describe('a client certificate', () => {
   const shown = { ...tls, ...testClientCertificate };
   it.each([
     ['is shown', shown, '200'],
-    ['is missed by who wants one', tls, 'origin_reset|origin_tls_failed'],
-  ])('%s', async (_name, given, want) => {
+    ['is missing where the origin requires one', tls, 'origin_reset|origin_tls_failed'],
+  ])('%s', async (_name, tlsOptions, want) => {
     await using server = await openHttp2Server({ requestCert: true, ca: testClientCertificate.cert }, (stream) => {
       const socket = stream.session?.socket as TLSSocket | undefined;
       stream.respond({ ':status': socket?.authorized === true ? 200 : 403 });
       stream.end();
     });
-    const origin = open(server.url, { tls: given });
+    const origin = open(server.url, { tls: tlsOptions });
     const got = await origin.fetch(originRequest()).then(({ status }) => String(status), codeOf);
     expect(got).toMatch(new RegExp(`^(${want})$`));
     await origin.close();

@@ -1,4 +1,4 @@
-/** A lone origin: requests whose connection was closed under them are sent again, and no others. */
+/** A lone origin: idempotent requests whose connection broke off before a response are sent again, and no others. */
 
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
@@ -32,7 +32,7 @@ const abc: BodyStream = {
   close: () => undefined,
 };
 
-/** One that sends a request again once. */
+/** Creates a lone origin that sends a request again at most once. */
 function createLoneOrigin(url: string): Origin {
   return createOriginGroup({
     members: [
@@ -50,10 +50,10 @@ function createLoneOrigin(url: string): Origin {
 }
 
 describe('a lone origin', () => {
-  it.each<[name: string, script: Play[], given: Partial<OriginRequest>, want: string, sent: number]>([
+  it.each<[name: string, script: Play[], overrides: Partial<OriginRequest>, want: string, sent: number]>([
     ['a GET that is answered', [good], {}, 'good', 1],
     ['a GET that is cut off', [cut, good], {}, 'good', 2],
-    ['a GET that is hung up on', [end, good], {}, 'good', 2],
+    ['a GET whose connection is ended', [end, good], {}, 'good', 2],
     ['a GET that is cut off in the head', [partialHead, good], {}, 'good', 2],
     ['an OPTIONS that is cut off', [cut, good], { method: 'OPTIONS' }, 'good', 2],
     ['a HEAD that is cut off', [cut, 'HTTP/1.1 200 OK\r\n\r\n'], { method: 'HEAD' }, '', 2],
@@ -67,17 +67,17 @@ describe('a lone origin', () => {
     ['a PUT with a body', [cut, good], { method: 'PUT', body: abc, bodySizeBytes: 3 }, 'origin_reset', 1],
     ['a PATCH', [cut, good], { method: 'PATCH' }, 'origin_reset', 1],
     ['a GET that gets 503', ['HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno', good], {}, 'no', 1],
-  ])('%s', async (_name, script, given, want, sent) => {
+  ])('%s', async (_name, script, overrides, want, sent) => {
     await using server = await openScriptedOrigin(...script);
     const origin = createLoneOrigin(server.url);
-    const got = await origin.fetch(originRequest(given)).then(readBody, (thrown: unknown) => codeOf(thrown));
+    const got = await origin.fetch(originRequest(overrides)).then(readBody, (thrown: unknown) => codeOf(thrown));
     expect(typeof got === 'string' ? got : (got.error ?? got.bytes.toString())).toBe(want);
     expect(server.requests.length).toBe(sent);
     await origin.close();
     await server.allClosed();
   });
 
-  it('forgives a kept-alive connection that is closed when it is used again', async () => {
+  it('sends a request again whose kept-alive connection was closed', async () => {
     await using server = await openScriptedOrigin(good, cut, good);
     const origin = createLoneOrigin(server.url);
     await readBody(await origin.fetch(originRequest()));

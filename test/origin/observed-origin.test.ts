@@ -1,4 +1,4 @@
-/** What is told of exchanges, whatever becomes of them. */
+/** The events of exchanges with an origin, for every outcome. */
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -15,7 +15,7 @@ const request: OriginRequest = {
   bodySizeBytes: undefined,
   signal: new AbortController().signal,
 };
-const over = {
+const ended = {
   kind: 'exchange',
   route: 'files',
   origin: 'http://origin.example',
@@ -31,7 +31,7 @@ const over = {
 };
 const bytes = new Uint8Array(6);
 
-/** Sends a request to an observed origin. Its clock moves on by 1 ms whenever it is looked at. */
+/** Sends a request to an observed origin. Its clock advances by 1 ms at each reading. */
 function observe(
   sent: Partial<OriginRequest> = {},
   tracer?: ExchangeTracer,
@@ -59,7 +59,7 @@ const read = async ({ body }: OriginResponse) => {
 };
 
 describe('an exchange', () => {
-  it('is told when it begins, and when the body has been read', async () => {
+  it('is reported when it begins, and when the body has been read', async () => {
     const { events, origin, response, ends } = observe();
     expect(events).toEqual([{ kind: 'begun', what: 'exchange' }]);
     (await origin.next()).respond({}, bytes);
@@ -67,7 +67,7 @@ describe('an exchange', () => {
     expect(ends()).toEqual([]);
     expect(await read(received)).toBe(6);
     received.body.close();
-    expect(ends()).toEqual([over]);
+    expect(ends()).toEqual([ended]);
   });
 
   it.each<[what: string, answer: (exchange: FakeExchange) => void, end: object]>([
@@ -89,14 +89,14 @@ describe('an exchange', () => {
         errorDetail: 'ECONNREFUSED',
       },
     ],
-  ])('%s is over at once', async (_what, answer, end) => {
+  ])('%s is reported as over at once', async (_what, answer, end) => {
     const { origin, response, ends } = observe();
     answer(await origin.next());
     await response.catch(() => undefined);
-    expect(ends()).toEqual([{ ...over, ...end }]);
+    expect(ends()).toEqual([{ ...ended, ...end }]);
   });
 
-  it('that breaks off tells how far it came', async () => {
+  it('that breaks off reports the bytes received', async () => {
     const { origin, response, ends } = observe();
     const exchange = await origin.next();
     exchange.head();
@@ -104,7 +104,7 @@ describe('an exchange', () => {
     await exchange.send(bytes);
     exchange.fail(new ProxyError('origin_body_short'));
     await expect(reading).rejects.toMatchObject({ code: 'origin_body_short' });
-    expect(ends()).toEqual([{ ...over, isFailed: true, error: 'origin_body_short' }]);
+    expect(ends()).toEqual([{ ...ended, isFailed: true, error: 'origin_body_short' }]);
   });
 
   it.each(['closed', 'left'])('whose body is %s early has no error', async (how) => {
@@ -117,17 +117,17 @@ describe('an exchange', () => {
       if (how === 'closed') body.close();
       break;
     }
-    expect([exchange.isClosed, ...ends()]).toEqual([true, over]);
+    expect([exchange.isClosed, ...ends()]).toEqual([true, ended]);
   });
 
-  it('says that it is sent again, and of a Unix socket which', async () => {
+  it('reports that it was sent again, and the path of a Unix socket', async () => {
     const { origin, response, ends } = observe({ isResent: true }, undefined, 'unix:/run/app.sock');
     (await origin.next()).respond({}, bytes);
     await read(await response);
-    expect(ends()).toEqual([{ ...over, isResent: true, origin: 'unix:/run/app.sock' }]);
+    expect(ends()).toEqual([{ ...ended, isResent: true, origin: 'unix:/run/app.sock' }]);
   });
 
-  it('is sent with the fields of its trace, within it, and ends it once', async () => {
+  it('is sent with the fields of its trace and within the trace, and ends it once', async () => {
     const ends: ExchangeEnd[] = [];
     let isWithin = false;
     const tracer: ExchangeTracer = {

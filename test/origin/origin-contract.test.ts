@@ -1,4 +1,4 @@
-/** What every origin does, over whichever protocol: the same server and the same expectations for each. */
+/** The contract of every origin client: the same server and the same expectations over each protocol. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -26,18 +26,18 @@ type Request = IncomingMessage | Http2ServerRequest;
 type Response = ServerResponse | Http2ServerResponse;
 type Serve = (request: Request, response: Response & ServerResponse) => unknown;
 
-/** A way to speak with a server. */
+/** A protocol, with its server and its client. */
 interface Way {
   readonly name: string;
   readonly version: '1.1' | '2';
   readonly createServer: (serve: RequestListener) => Server;
-  readonly connect: (url: string, given: { readonly bodyTimeoutMs?: number }) => Origin;
+  readonly connect: (url: string, overrides: { readonly bodyTimeoutMs?: number }) => Origin;
 }
 
 const tls = { ca: testAuthority, rejectUnauthorized: true };
-const http1 = (url: string, given: object) => createUndiciOrigin(originOptions({ url, tls, ...given }));
-const http2 = (url: string, given: object) =>
-  createHttp2Origin({ ...originOptions({ url, tls, ...given }), clock: realClock });
+const http1 = (url: string, overrides: object) => createUndiciOrigin(originOptions({ url, tls, ...overrides }));
+const http2 = (url: string, overrides: object) =>
+  createHttp2Origin({ ...originOptions({ url, tls, ...overrides }), clock: realClock });
 const ways: readonly Way[] = [
   { name: 'HTTP/1.1', version: '1.1', createServer: (serve) => createServer(serve), connect: http1 },
   { name: 'HTTP/1.1 over a Unix socket', version: '1.1', createServer: (serve) => createServer(serve), connect: http1 },
@@ -69,7 +69,7 @@ interface Ground extends AsyncDisposable {
 }
 
 describe.each(ways)('an origin over $name', ({ name, version, createServer: create, connect }) => {
-  async function open(serve: Serve, given: { readonly bodyTimeoutMs?: number } = {}): Promise<Ground> {
+  async function open(serve: Serve, overrides: { readonly bodyTimeoutMs?: number } = {}): Promise<Ground> {
     const server = create(serve as RequestListener);
     const sockets = new Map<Socket, Promise<void>>();
     let connections = 0;
@@ -86,7 +86,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     await once(server, 'listening');
     const scheme = name.includes('TLS') || name.includes('HTTP/2') ? 'https' : 'http';
     const url = isUnix ? `unix:${join(dir, 's')}` : `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const origin = connect(url, given);
+    const origin = connect(url, overrides);
     return {
       origin,
       connections: () => connections,
@@ -104,7 +104,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     };
   }
 
-  it('sends method, target, Host and fields, and none of a connection', async () => {
+  it('sends method, target, Host and fields, but no connection-specific fields', async () => {
     const seen: unknown[] = [];
     await using ground = await open((request, response) => {
       const { method, url, headers } = request;
@@ -145,7 +145,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     expect(seen).toEqual(['OPTIONS', '/a//b/../%2f?x=%7e&', 'files.test', '1, caf\xe9', 'a=1; b=2', ['cookie', 'x-a']]);
   });
 
-  it('gives status, version, fields in order and bytes', async () => {
+  it('returns status, version, fields and bytes', async () => {
     await using ground = await open((_request, response) => {
       response.writeHead(
         404,
@@ -179,7 +179,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     expect(await readBody(response)).toEqual({ bytes: Buffer.from('good'), error: undefined });
   });
 
-  it('gives trailers behind a body without a length, but none that belong into the head', async () => {
+  it('returns trailers behind a body without a length, but none that belong in the head', async () => {
     await using ground = await open((_request, response) => {
       response.writeHead(200, { trailer: 'x-sum' });
       response.write('good');
@@ -192,7 +192,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     expect(response.body.trailers?.()).toEqual([['x-sum', '1']]);
   });
 
-  it('gives interim responses before the final one', async () => {
+  it('passes on interim responses before the final one', async () => {
     await using ground = await open((_request, response) => {
       response.writeEarlyHints({ link: '</a.css>; rel=preload' });
       response.end('good');
@@ -248,7 +248,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     ['breaks off', ['abc', 'break'], undefined],
     ['is shorter than promised', ['abc'], 4],
     ['is longer than promised', ['abc'], 2],
-  ])('fails with a body that %s, and does not let it look whole', async (_name, chunks, bodySizeBytes) => {
+  ])('fails with a body that %s, and does not let it look complete', async (_name, chunks, bodySizeBytes) => {
     const ended = Promise.withResolvers<string>();
     await using ground = await open((request) => {
       request
@@ -258,7 +258,6 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
         .on('close', () => ended.resolve('aborted'))
         .resume();
     });
-    // A connection that is there already, so that the request surely arrives.
     const body = bodyOf(...chunks);
     expect(await failureOf(ground.origin.fetch(originRequest({ method: 'POST', body, bodySizeBytes })))).toBe(
       'request_body_incomplete',
@@ -268,7 +267,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     expect(body.isClosed).toBe(true);
   });
 
-  it('gives an answer that comes before the body was sent, and lets go of the body', async () => {
+  it('returns a response that arrives before the body is sent, and closes the body', async () => {
     await using ground = await open((_request, response) => {
       response.writeHead(413, { 'content-length': 4 });
       response.end('long');
@@ -286,7 +285,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     await gone.promise;
   });
 
-  it('holds the origin back while nobody reads, and does not take that for silence', async () => {
+  it('holds the origin back while its body is not read, and does not let that time out', async () => {
     const sizeBytes = 64 * 1024 * 1024;
     let isSent = false;
     await using ground = await open(
@@ -299,7 +298,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
       { bodyTimeoutMs: 1_000 },
     );
     const unread = await ground.origin.fetch(originRequest({ target: '/big' }));
-    // The silence of another response is the clock: once it is over, the unread one would have timed out as well.
+    // Another response, which is silent, serves as the clock: when it times out, the unread one would have timed out as well.
     const silent = await ground.origin.fetch(originRequest({ target: '/silent' }));
     expect((await readBody(silent)).error).toBe('origin_timeout');
     expect(isSent).toBe(false);
@@ -307,7 +306,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     expect([bytes.length, error]).toEqual([sizeBytes, undefined]);
   });
 
-  it('gives a transfer up when its signal does, and harms no other', async () => {
+  it('gives a transfer up when its signal aborts, and does not affect others', async () => {
     const closed = Promise.withResolvers<void>();
     await using ground = await open((request, response) => {
       response.writeHead(200, { 'content-length': 1_000_000 });
@@ -335,7 +334,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     await closed.promise;
   });
 
-  it('neither sends what was aborted before nor keeps its body', async () => {
+  it('does not send a request that is aborted already, and closes its body', async () => {
     await using ground = await open((_request, response) => response.end());
     const body = bodyOf('abc');
     const request = originRequest({ method: 'PUT', body, bodySizeBytes: 3, signal: AbortSignal.abort() });
@@ -370,7 +369,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     expect(await failureOf(ground.origin.fetch(originRequest({ fields })))).toBe('malformed_request');
   });
 
-  it('answers many requests at a time, each with its own', async () => {
+  it('answers many requests at a time, each with its own response', async () => {
     await using ground = await open((request, response) => {
       setImmediate(() => response.end(request.url));
     });
@@ -382,7 +381,7 @@ describe.each(ways)('an origin over $name', ({ name, version, createServer: crea
     expect(ground.connections()).toBeLessThanOrEqual(8);
   });
 
-  it('cuts what is running when it is closed', async () => {
+  it('cuts running transfers when it is closed', async () => {
     await using ground = await open((_request, response) => {
       response.writeHead(200, { 'content-length': 9 });
       response.write('good');
@@ -402,7 +401,7 @@ async function failureOf(fetching: Promise<unknown>): Promise<string> {
   );
 }
 
-/** A request's body that tells whether it was closed; `break` breaks it off. */
+/** A request's body that records whether it was closed. The chunk `break` breaks it off. */
 function bodyOf(...chunks: readonly string[]): BodyStream & { isClosed: boolean } {
   return {
     isClosed: false,

@@ -1,4 +1,4 @@
-/** What failures are called that no test can provoke at will. */
+/** The error codes of failures that no test can provoke at will. */
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -61,7 +61,7 @@ describe('originError', () => {
       expect(detail).toContain(word);
   });
 
-  it('lets the first address of a name speak for all', () => {
+  it('reports the failure of the first address of a name', () => {
     const refused = Object.assign(new Error('connect ECONNREFUSED ::1:1'), {
       code: 'ECONNREFUSED',
       syscall: 'connect',
@@ -70,11 +70,11 @@ describe('originError', () => {
     expect([error.code, error.detail]).toEqual(['origin_refused', 'ECONNREFUSED: connect ECONNREFUSED ::1:1']);
   });
 
-  it.each([undefined, 'text', new AggregateError([])])('takes anything that was thrown: %s', (thrown) => {
+  it.each([undefined, 'text', new AggregateError([])])('accepts any thrown value: %s', (thrown) => {
     expect(originError(thrown, 'waiting', false).code).toBe('internal');
   });
 
-  it('keeps what has its name already', () => {
+  it('returns a ProxyError unchanged', () => {
     const error = new ProxyError('request_body_incomplete');
     expect(originError(error, 'waiting', false)).toBe(error);
   });

@@ -1,4 +1,4 @@
-/** Whom a group asks, in which order, and what its members are known to be. */
+/** Which members a group asks, in which order, and the health of its members. */
 
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
@@ -15,8 +15,8 @@ type Answer =
   | `unsent ${ErrorCode}`
   | ((request: OriginRequest) => Promise<OriginResponse> | OriginResponse);
 
-/** Members a, b, c … and what each answers, in turn; the last answer goes on. */
-function createGroup(answers: Record<string, readonly Answer[]>, given: Partial<OriginGroupOptions> = {}) {
+/** Creates a group of members a, b, c … and the answers of each, in turn; the last answer repeats. */
+function createGroup(answers: Record<string, readonly Answer[]>, overrides: Partial<OriginGroupOptions> = {}) {
   const clock: FakeClock = createFakeClock();
   const asked: string[] = [];
   const hosts: (string | undefined)[] = [];
@@ -46,7 +46,7 @@ function createGroup(answers: Record<string, readonly Answer[]>, given: Partial<
     clock,
     random: () => 0.5,
     onHealth: ({ hostname }, isWell, reason) => changes.push(`${hostname[0]} ${isWell ? 'well' : 'ill'}: ${reason}`),
-    ...given,
+    ...overrides,
   });
   const ask = async (request: Partial<OriginRequest> = {}): Promise<string> =>
     group.fetch(originRequest(request)).then(
@@ -56,7 +56,7 @@ function createGroup(answers: Record<string, readonly Answer[]>, given: Partial<
       },
       (thrown: unknown) => codeOf(thrown),
     );
-  /** The members that were asked since the last time. */
+  /** Returns the members that were asked since the last call. */
   const takeAsked = () => asked.splice(0).join('');
   return { group, clock, ask, takeAsked, hosts, changes, closed };
 }
@@ -71,7 +71,7 @@ function emptyBody(): BodyStream {
   return body;
 }
 
-/** A body that ends when it is told to. */
+/** A body that ends with `end`, or breaks off with `fail`. */
 function heldBody() {
   const end = Promise.withResolvers<void>();
   const body: BodyStream = {
@@ -86,30 +86,30 @@ function heldBody() {
 
 const refused = 'unsent origin_refused';
 
-it('tells how its members are', async () => {
+it('reports the health of its members', async () => {
   const { group, ask, clock } = createGroup({ a: [refused], b: [200] });
-  const told = () => group.listMembers().map(({ url, health }) => `${url.hostname} ${health}`);
-  expect(told()).toEqual(['a.test well', 'b.test well']);
+  const reported = () => group.listMembers().map(({ url, health }) => `${url.hostname} ${health}`);
+  expect(reported()).toEqual(['a.test well', 'b.test well']);
   for (let count = 0; count < 3; count += 1) await ask();
-  expect(told()).toEqual(['a.test resting', 'b.test well']);
+  expect(reported()).toEqual(['a.test resting', 'b.test well']);
   clock.advance(10_000);
-  expect(told()).toEqual(['a.test ill', 'b.test well']);
+  expect(reported()).toEqual(['a.test ill', 'b.test well']);
 });
 
-describe('the first that is well', () => {
+describe('the first well member', () => {
   it.each<
     [name: string, answers: Record<string, Answer[]>, want: string, asked: string, request?: Partial<OriginRequest>]
   >([
     ['is asked', { a: [200], b: [200] }, '200', 'a'],
-    ['is not there: the next one is asked', { a: [refused], b: [200] }, '200', 'ab'],
-    ['is not there, nor is the next', { a: [refused], b: [refused], c: [200] }, '200', 'abc'],
+    ['does not listen: the next one is asked', { a: [refused], b: [200] }, '200', 'ab'],
+    ['does not listen, nor does the next', { a: [refused], b: [refused], c: [200] }, '200', 'abc'],
     [
-      'is asked once more at most twice',
+      'fails, and two more at most are asked',
       { a: [refused], b: [refused], c: [refused], d: [200] },
       'origin_refused',
       'abc',
     ],
-    ['is not there, for a POST', { a: [refused], b: [200] }, '200', 'ab', { method: 'POST' }],
+    ['does not listen, for a POST', { a: [refused], b: [200] }, '200', 'ab', { method: 'POST' }],
     ['breaks off', { a: ['origin_reset'], b: [200] }, '200', 'ab'],
     ['breaks off, for a POST', { a: ['origin_reset'], b: [200] }, 'origin_reset', 'a', { method: 'POST' }],
     ['does not answer in time', { a: ['origin_timeout'], b: [200] }, '200', 'ab'],
@@ -138,7 +138,7 @@ describe('the first that is well', () => {
     expect(ground.hosts).toEqual(['a.test', 'b.test']);
   });
 
-  it('is not asked again when the budget is spent: the first failure stands', async () => {
+  it('has its failure passed on when the budget is spent', async () => {
     const ground = createGroup(
       { a: [503], b: [200] },
       { retries: { attempts: 2, budgetPercent: 0 }, health: { failures: 1000, restMs: 1 } },
@@ -148,7 +148,7 @@ describe('the first that is well', () => {
     expect(got).toEqual([...Array.from({ length: 10 }, () => '200'), '503', '503']);
   });
 
-  it('keeps a body that was not touched for the next one, and gives it up in the end', async () => {
+  it('leaves an untouched body to the next one, and the body is closed in the end', async () => {
     let closes = 0;
     const body: BodyStream = {
       async *[Symbol.asyncIterator]() {
@@ -179,7 +179,7 @@ describe('the first that is well', () => {
     expect(closes).toBeGreaterThan(0);
   });
 
-  it('closes an answer that is not passed on', async () => {
+  it('has its answer closed where that is not passed on', async () => {
     const held = heldBody();
     const ground = createGroup({ a: [() => responseOf(503, held.body)], b: [200] });
     expect(await ground.ask()).toBe('200');
@@ -188,7 +188,7 @@ describe('the first that is well', () => {
 });
 
 describe('an ill origin', () => {
-  it('is not asked, is probed after its rest, and told to the log', async () => {
+  it('is not asked, is probed after its rest, and is reported', async () => {
     const ground = createGroup({ a: [refused, refused, refused, 503, 200], b: [200] });
     for (let count = 0; count < 4; count++) await ground.ask();
     expect(ground.takeAsked()).toBe('abababb');
@@ -225,7 +225,7 @@ describe('an ill origin', () => {
     expect(ground.takeAsked()).toBe('a');
   });
 
-  it('is asked all the same when no other one is well: that whose rest ends first', async () => {
+  it('is asked all the same when none is well: the one whose rest ends first', async () => {
     const ground = createGroup(
       { a: [503], b: [refused] },
       { health: { failures: 1, restMs: 10_000 }, retries: { attempts: 0, budgetPercent: 0 } },
@@ -238,14 +238,14 @@ describe('an ill origin', () => {
     expect(ground.takeAsked()).toBe('abaa');
   });
 
-  it('is not made of one whose clients leave', async () => {
+  it('is never one whose clients leave', async () => {
     const gone: Answer = () => Promise.reject(new ProxyError('client_gone'));
     const ground = createGroup({ a: [gone], b: [200] }, { health: { failures: 1, restMs: 10_000 } });
     for (let count = 0; count < 3; count++) expect(await ground.ask()).toBe('client_gone');
     expect(ground.changes).toEqual([]);
   });
 
-  it('is never a lone one', async () => {
+  it('is never a lone origin', async () => {
     const ground = createGroup({ a: [503, 'origin_timeout', refused, 503, 503, 200] });
     const got = [];
     for (let count = 0; count < 6; count++) got.push(await ground.ask());
@@ -257,13 +257,13 @@ describe('an ill origin', () => {
 describe('spread', () => {
   const choice = 'spread';
 
-  it('goes round among those that have nothing to do', async () => {
+  it('takes idle members in turn', async () => {
     const ground = createGroup({ a: [200], b: [200], c: [200] }, { choice });
     for (let count = 0; count < 6; count++) await ground.ask();
     expect(ground.takeAsked()).toBe('abcabc');
   });
 
-  it('takes the one with the fewest requests, until their bodies are over', async () => {
+  it('takes the member with the fewest requests, which count until their bodies are over', async () => {
     const held = heldBody();
     const ground = createGroup({ a: [() => responseOf(200, held.body), 200], b: [200] }, { choice });
     const first = await ground.group.fetch(originRequest());
@@ -275,7 +275,7 @@ describe('spread', () => {
     expect(ground.takeAsked()).toBe('abab');
   });
 
-  it('goes on with a representation where it came from', async () => {
+  it('continues a representation at the member that sent it', async () => {
     const ground = createGroup({ a: [200], b: [200] }, { choice });
     await ground.ask();
     for (let count = 0; count < 3; count++)
@@ -295,14 +295,14 @@ describe('spread', () => {
     expect(ground.takeAsked()).toBe('aaaaaaa');
   });
 
-  it('goes on elsewhere where that one is ill', async () => {
+  it('continues it at another member where that one is ill', async () => {
     const ground = createGroup({ a: [200, 503], b: [200] }, { choice, health: { failures: 1, restMs: 10_000 } });
     await ground.ask();
     for (let count = 0; count < 3; count++) await ground.ask({ fields: [['if-range', '"1"']] });
     expect(ground.takeAsked()).toBe('aabbb');
   });
 
-  it('takes up what broke off where it came from, and then elsewhere', async () => {
+  it('resumes a broken transfer at the same member, and then at another', async () => {
     const broken = (): OriginResponse => {
       const { body, fail } = heldBody();
       fail();
@@ -313,7 +313,7 @@ describe('spread', () => {
     expect(ground.takeAsked()).toBe('aab');
   });
 
-  it('does not take a client that leaves for a transfer that broke off', async () => {
+  it('does not count a client that leaves as a broken transfer', async () => {
     const left = (): OriginResponse => {
       const { body, fail } = heldBody();
       fail('client_gone');
@@ -326,7 +326,7 @@ describe('spread', () => {
 });
 
 describe('a hold', () => {
-  it('is for the one that a request would go to, counts as a request, and tells of its health', async () => {
+  it('is for the member that a request would go to, counts as a request, and reports its health', async () => {
     const ground = createGroup({ a: [200], b: [200] }, { choice: 'spread', health: { failures: 1, restMs: 10_000 } });
     const hold = ground.group.hold();
     expect([hold.url.hostname, hold.host]).toEqual(['a.test', 'a.test']);
@@ -367,7 +367,7 @@ describe('checks', () => {
     expect([ground.clock.pending, ground.closed]).toEqual([0, ['a', 'b']]);
   });
 
-  it('fail when no answer comes in time', async () => {
+  it('fail when no answer arrives in time', async () => {
     const silent: Answer = ({ signal }) =>
       new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
     const ground = createGroup({ a: [silent], b: [200] }, { check, health: { failures: 1, restMs: 10_000 } });

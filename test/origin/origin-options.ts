@@ -2,8 +2,8 @@
 
 import type { UndiciOriginOptions } from '../../src/origin/undici-origin.ts';
 
-/** The options for a URL, with timeouts that never strike; a test that waits for one gives a short one. */
-export function originOptions(given: Partial<UndiciOriginOptions> & { url: string }): UndiciOriginOptions {
+/** Returns the options for a URL, with timeouts that never strike. A test of a timeout sets a short one. */
+export function originOptions(overrides: Partial<UndiciOriginOptions> & { url: string }): UndiciOriginOptions {
   return {
     connectTimeoutMs: 15_000,
     headersTimeoutMs: 15_000,
@@ -13,6 +13,6 @@ export function originOptions(given: Partial<UndiciOriginOptions> & { url: strin
     keepAliveTimeoutMs: 60_000,
     requiresCloseNotify: true,
     tls: { rejectUnauthorized: true },
-    ...given,
+    ...overrides,
   };
 }

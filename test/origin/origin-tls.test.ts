@@ -1,4 +1,4 @@
-/** Origins over TLS, by name and by address: who is trusted, and under which name. */
+/** Origins over TLS, by name and by address: which certificates are accepted, and for which name. */
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -12,13 +12,13 @@ import { originOptions } from './origin-options.ts';
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood';
 const trusting = { ca: testAuthority, rejectUnauthorized: true };
 
-interface Given extends Partial<UndiciOriginOptions> {
-  /** What the Host field says. */
+interface Overrides extends Partial<UndiciOriginOptions> {
+  /** The value of the Host field. */
   readonly hostField?: string;
 }
 
-async function answerOf(url: string, { hostField = 'other.test', ...given }: Given): Promise<string> {
-  const origin = createUndiciOrigin(originOptions({ url, tls: trusting, ...given }));
+async function answerOf(url: string, { hostField = 'other.test', ...overrides }: Overrides): Promise<string> {
+  const origin = createUndiciOrigin(originOptions({ url, tls: trusting, ...overrides }));
   try {
     const { bytes } = await readBody(await origin.fetch(originRequest({ fields: [['host', hostField]] })));
     return bytes.toString();
@@ -45,13 +45,13 @@ describe('TLS to an origin', () => {
     expect(server.requests.length).toBe(0);
   });
 
-  it('refuses a certificate for another name, even where Host has a name that it is for', async () => {
+  it('refuses a certificate for another name, even one that matches Host', async () => {
     await using server = await openScriptedOrigin({ host: '127.0.0.2', tls: testCertificate }, good);
     expect(await answerOf(server.url, { hostField: 'a.example.org' })).toBe('origin_certificate_refused');
     expect(server.requests.length).toBe(0);
   });
 
-  it('may be told to verify nothing', async () => {
+  it('verifies nothing where that is configured', async () => {
     await using server = await openScriptedOrigin({ host: '127.0.0.2', tls: testCertificate }, good);
     expect(await answerOf(server.url, { tls: { rejectUnauthorized: false } })).toBe('good');
   });
@@ -66,18 +66,18 @@ describe('TLS to an origin', () => {
     await origin.close();
   });
 
-  it.each<[name: string, answer: (socket: Socket) => void, given: Given, code: string]>([
-    ['talks plainly', (socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'), {}, 'origin_tls_failed'],
+  it.each<[name: string, answer: (socket: Socket) => void, overrides: Overrides, code: string]>([
+    ['sends plain HTTP', (socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'), {}, 'origin_tls_failed'],
     ['hangs up', (socket) => socket.destroy(), {}, 'origin_tls_failed'],
     ['resets', (socket) => socket.resetAndDestroy(), {}, 'origin_tls_failed'],
     ['says nothing', () => undefined, { connectTimeoutMs: 300 }, 'origin_connect_timeout'],
-  ])('fails where the other side %s', async (_name, answer, given, code) => {
+  ])('fails where the other side %s', async (_name, answer, overrides, code) => {
     const server = createServer((socket) => {
       socket.on('error', () => undefined).once('data', () => answer(socket));
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    expect(await answerOf(`https://127.0.0.1:${port}`, given)).toBe(code);
+    expect(await answerOf(`https://127.0.0.1:${port}`, overrides)).toBe(code);
     server.close();
     await once(server, 'close');
   });

@@ -21,16 +21,16 @@ function recordingOrigin() {
 describe('createOriginWithFields', () => {
   it('adds the fields after those of each request, and changes nothing else', async () => {
     const { origin, asked, isClosed } = recordingOrigin();
-    const given = createOriginWithFields(origin, fieldsOf('Authorization: a', 'X-A: 1'));
+    const extended = createOriginWithFields(origin, fieldsOf('Authorization: a', 'X-A: 1'));
     const request = originRequest({ fields: fieldsOf('Host: h', 'X-A: 0') });
-    await expect(given.fetch(request)).rejects.toThrow('no answer');
+    await expect(extended.fetch(request)).rejects.toThrow('no answer');
     expect(asked).toEqual([{ ...request, fields: fieldsOf('Host: h', 'X-A: 0', 'Authorization: a', 'X-A: 1') }]);
     expect(request.fields).toHaveLength(2);
-    await given.close();
+    await extended.close();
     expect(isClosed()).toBe(true);
   });
 
-  it('is the origin itself where there are none', () => {
+  it('returns the origin itself where there are no fields', () => {
     const { origin } = recordingOrigin();
     expect(createOriginWithFields(origin, [])).toBe(origin);
   });

@@ -1,4 +1,4 @@
-/** What the URL of an origin says. */
+/** The socket path, host and base path of an origin, from its URL. */
 
 import { describe, expect, it } from 'vitest';
 import { basePathOf, hostOfOrigin, socketPathOf } from '../../src/origin/origin.ts';

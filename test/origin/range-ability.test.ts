@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
 
-/** What happens to an ability, one step after the other. */
+/** An observation of an origin's ranges, or milliseconds that pass. */
 type Step = 'parts' | 'whole' | 'unnamed' | 'lie' | number;
 
 function learn(mode: RangeMode, steps: readonly Step[]) {
   let now = 1_000_000;
-  const told: string[] = [];
+  const reasons: string[] = [];
   const ability = createRangeAbility({
     mode,
     now: () => now,
     forgetAfterMs: 100,
-    onDistrust: (reason) => void told.push(reason),
+    onDistrust: (reason) => void reasons.push(reason),
   });
   for (const [index, step] of steps.entries()) {
     if (step === 'parts') ability.noteParts();
@@ -26,11 +26,11 @@ function learn(mode: RangeMode, steps: readonly Step[]) {
     isKnown: ability.isKnown,
     known: ability.known,
     mayAskTail: ability.mayAskTail,
-    told,
+    reasons,
   };
 }
 
-describe('what people are told of it', () => {
+describe('the knowledge in one word', () => {
   it.each<[RangeMode, readonly Step[], 'unknown' | 'yes' | 'no']>([
     ['auto', [], 'unknown'],
     ['auto', ['parts'], 'yes'],
@@ -46,7 +46,7 @@ describe('what people are told of it', () => {
   ])('%s, %j: %s', (mode, steps, known) => expect(learn(mode, steps).known).toBe(known));
 });
 
-describe('whether parts may be asked for, where the whole is of use and where it is not, and whether they are known', () => {
+describe('whether parts may be requested, where the whole is of use and where it is not, and whether parts are known', () => {
   it.each<[RangeMode, readonly Step[], boolean, boolean, boolean]>([
     ['auto', [], true, true, false],
     ['auto', ['parts'], true, true, true],
@@ -55,7 +55,7 @@ describe('whether parts may be asked for, where the whole is of use and where it
     ['auto', ['whole', 100], true, true, false],
     ['auto', ['whole', 50, 'whole', 99], true, false, false],
     ['auto', ['whole', 'parts'], true, true, true],
-    // One resource that comes whole, or is named weakly, tells nothing of an origin that gives parts of others.
+    // One resource that arrives whole, or in parts that cannot be combined, says nothing about an origin that sends parts of others.
     ['auto', ['parts', 'whole'], true, true, true],
     ['auto', ['parts', 'unnamed'], true, true, true],
     ['auto', ['unnamed'], false, false, false],
@@ -64,7 +64,7 @@ describe('whether parts may be asked for, where the whole is of use and where it
     ['auto', ['lie'], false, false, false],
     ['auto', ['lie', 100], true, true, false],
     ['auto', ['parts', 'lie'], false, false, false],
-    // The answer to an earlier question comes late.
+    // The response to an earlier request arrives late.
     ['auto', ['lie', 'parts'], false, false, false],
     ['auto', ['lie', 'parts', 100], true, true, false],
     ['never', [], false, false, false],
@@ -80,7 +80,7 @@ describe('whether parts may be asked for, where the whole is of use and where it
   });
 });
 
-describe('whether the end of a representation is asked for as the client did', () => {
+describe("whether the client's suffix range is passed on", () => {
   it.each<[RangeMode, readonly Step[], boolean]>([
     ['auto', [], true],
     ['auto', ['parts'], false],
@@ -110,7 +110,7 @@ describe('distrust', () => {
       ['lie 0', 'lie 3'],
     ],
     [['lie', 100, 'whole', 100, 'lie'], ['lie 0']],
-  ])('after %o is told: %o', (steps, told) => {
-    expect(learn('auto', steps).told).toEqual(told);
+  ])('after %o is reported: %o', (steps, reasons) => {
+    expect(learn('auto', steps).reasons).toEqual(reasons);
   });
 });

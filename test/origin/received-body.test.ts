@@ -1,4 +1,4 @@
-/** The queue between a connection and a reader, driven by hand. */
+/** The queue between the connection to an origin and the reader of a body. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 
 const kibibyte = 1024;
 
-/** A body, and what it has asked of its connection so far. */
+/** Creates a body. `asked` has its calls to its connection so far. */
 function createBody(sizeBytes?: number): { body: ReceivedBody; asked: string[] } {
   const asked: string[] = [];
   const flow: Flow = {
@@ -31,7 +31,7 @@ async function nextOf(body: ReceivedBody): Promise<number | string> {
 }
 
 describe('a received body', () => {
-  it('gives each chunk once, in order, and then its end', async () => {
+  it('returns each chunk once, in order, and then its end', async () => {
     const { body, asked } = createBody(3);
     body.push(Buffer.alloc(1));
     body.push(Buffer.alloc(2));
@@ -45,7 +45,7 @@ describe('a received body', () => {
     expect(asked).toEqual([]);
   });
 
-  it('gives what is there without a promise, and leaves waiting and failing to the iteration', async () => {
+  it('returns present chunks without a promise, and leaves waiting and failing to the iteration', async () => {
     const { body, asked } = createBody(9);
     expect(body.take()).toBe('later');
     body.push(Buffer.alloc(4));
@@ -60,7 +60,7 @@ describe('a received body', () => {
     expect([broken.take(), broken.take(), await nextOf(broken)]).toEqual([Buffer.alloc(4), 'later', 'origin_reset']);
   });
 
-  it('holds its connection back, and lets it flow again, for whoever takes as for whoever waits', () => {
+  it('pauses and resumes its connection, whether chunks are taken or awaited', () => {
     const { body, asked } = createBody();
     for (let chunk = 0; chunk < 3; chunk += 1) body.push(Buffer.alloc(64 * kibibyte));
     expect(asked).toEqual(['pause']);
@@ -71,7 +71,7 @@ describe('a received body', () => {
     expect(body.take()).toBe('later');
   });
 
-  it('gives what has come before it throws', async () => {
+  it('returns all received chunks before it throws', async () => {
     const { body } = createBody(9);
     body.push(Buffer.alloc(4));
     body.fail(new ProxyError('origin_reset'));
@@ -93,7 +93,7 @@ describe('a received body', () => {
     expect(await failure).toBe('origin_timeout');
   });
 
-  it('holds the connection back when much is unread, and lets it go when half of that is read', async () => {
+  it('pauses the connection when much is unread, and resumes it when half of that is read', async () => {
     const { body, asked } = createBody();
     for (let count = 0; count < 4; count++) body.push(Buffer.alloc(32 * kibibyte));
     expect(asked).toEqual(['pause']);
@@ -104,7 +104,7 @@ describe('a received body', () => {
     expect(asked).toEqual(['pause', 'resume']);
   });
 
-  it('holds the connection back when many tiny chunks are unread', () => {
+  it('pauses the connection when many tiny chunks are unread', () => {
     const { body, asked } = createBody();
     for (let count = 0; count < kibibyte; count++) body.push(Buffer.alloc(1));
     expect(asked).toEqual(['pause']);
@@ -124,7 +124,7 @@ describe('a received body', () => {
     ['the length is not known', undefined, 4, ['abort client_gone']],
     ['little is missing', 4 * kibibyte, 4, []],
     ['little is missing of much', 1024 * kibibyte, 1020 * kibibyte, ['pause', 'resume']],
-  ])('that is closed when %s', async (_name, sizeBytes, received, want) => {
+  ])('cuts its connection only where much may be missing: closed when %s', async (_name, sizeBytes, received, want) => {
     const { body, asked } = createBody(sizeBytes);
     body.push(Buffer.alloc(received));
     body.close();
@@ -136,7 +136,7 @@ describe('a received body', () => {
   });
 
   it('loses no byte, however pushing and reading alternate', async () => {
-    // Each chunk comes after so many turns of its reader.
+    // Each chunk arrives after some turns of its reader.
     const chunks = fc.array(fc.tuple(fc.nat({ max: 40 * kibibyte }), fc.nat({ max: 3 })), { maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(chunks, async (sent) => {

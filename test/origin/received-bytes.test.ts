@@ -1,4 +1,4 @@
-/** How bytes are read from connections to origins: all through one buffer, and kept nowhere but where they belong. */
+/** Bytes from origins are all read through one buffer, and chunks that were returned are never overwritten. */
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -10,7 +10,7 @@ import { originOptions } from './origin-options.ts';
 
 const kibibyte = 1024;
 
-/** An origin whose bodies differ by the path, `/` and an offset in the pattern; written at once with their heads. */
+/** Opens an origin. The path is the offset of the body in the pattern. Head and body are written together. */
 async function openOrigin(sizeBytes: number) {
   const server = createServer((socket) => {
     socket.on('error', () => {});
@@ -35,7 +35,7 @@ async function openOrigin(sizeBytes: number) {
   };
 }
 
-it('what was received stays as it was, whatever comes later and over other connections', async () => {
+it('received chunks stay unchanged while more bytes arrive, over this and other connections', async () => {
   const sizeBytes = 64 * kibibyte;
   await using opened = await openOrigin(sizeBytes);
   const { origin } = opened;
@@ -53,7 +53,7 @@ it('what was received stays as it was, whatever comes later and over other conne
   for (const [from, own] of chunks) expect(Buffer.concat(own).equals(patternBytes(from, from + sizeBytes))).toBe(true);
 });
 
-it('what waits to be read stays as it was, while its connection is held back and others are read', async () => {
+it('unread chunks stay unchanged while their connection is held back and others are read', async () => {
   const sizeBytes = 2048 * kibibyte;
   await using opened = await openOrigin(sizeBytes);
   const offsets = [0, 1000, 2000, 3000];
@@ -62,7 +62,7 @@ it('what waits to be read stays as it was, while its connection is held back and
   );
   const chunks = offsets.map((): Uint8Array[] => []);
   const iterators = responses.map(({ body }) => body[Symbol.asyncIterator]());
-  // By turns: while a chunk of one is read, the others are full or on their way.
+  // The bodies are read in turn: while a chunk of one is read, the others are full or on their way.
   for (let isOver = false; !isOver; ) {
     isOver = true;
     for (const [at, iterator] of iterators.entries()) {
@@ -77,7 +77,7 @@ it('what waits to be read stays as it was, while its connection is held back and
   }
 });
 
-it('what is received takes no more memory than it needs', async () => {
+it('received chunks take no more memory than they need', async () => {
   const sizeBytes = 64 * kibibyte;
   await using opened = await openOrigin(sizeBytes);
   const { body } = await opened.origin.fetch(originRequest({ target: '/0' }));

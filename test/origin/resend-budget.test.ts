@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ResendBudget } from '../../src/origin/group/resend.ts';
 
-/** Steps: `r100` notes requests, `t` takes as often as it can, a number is so many seconds. Tells what each `t` took. */
+/** Plays steps: `r100` notes requests, `t` takes as often as it can, a number is seconds that pass. Returns what each `t` took. */
 function play(percent: number, steps: string): number[] {
   let now = 0;
   const budget = new ResendBudget(percent, () => now);

@@ -13,7 +13,7 @@ const unsent = (code: ErrorCode): Attempt => ({ kind: 'failed', error: new Origi
 const status = (code: number): Attempt => ({ kind: 'response', response: { status: code } as OriginResponse });
 const body: BodyStream = { async *[Symbol.asyncIterator]() {}, close: () => undefined };
 
-/** Methods, and what of them is sent again: to another origin, or by a lone one. */
+/** An attempt, and the methods that are sent again after it: to another origin, or to a lone one. */
 type Row = [name: string, attempt: Attempt, other: string, lone: string];
 
 const methods = ['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'POST', 'PATCH', 'get'];
@@ -26,14 +26,14 @@ describe('without a body', () => {
     ['refused', unsent('origin_refused'), all, ''],
     ['unresolved', unsent('origin_unresolved'), all, ''],
     ['not connected in time', unsent('origin_connect_timeout'), all, ''],
-    ['no TLS', unsent('origin_tls_failed'), all, ''],
-    ['refused as a client, after the handshake', sent('origin_tls_failed'), '', ''],
+    ['TLS failed', unsent('origin_tls_failed'), all, ''],
+    ['the client certificate refused, after the handshake', sent('origin_tls_failed'), '', ''],
     ['a stream that was refused', unsent('origin_reset'), all, all],
     ['broken off', sent('origin_reset'), idempotent, idempotent],
     ['no answer in time', sent('origin_timeout'), reading, ''],
     ['ill-framed', sent('origin_ill_framed'), '', ''],
     ['the client left', { kind: 'failed', error: new ProxyError('client_gone') }, '', ''],
-    ['a mistake of ours', { kind: 'failed', error: new Error('oops') }, '', ''],
+    ['a bug', { kind: 'failed', error: new Error('oops') }, '', ''],
     ['502', status(502), reading, ''],
     ['503', status(503), reading, ''],
     ['504', status(504), reading, ''],
@@ -68,7 +68,7 @@ describe('with a body', () => {
 
 describe('nothing is sent again', () => {
   it.each([unsent('origin_refused'), sent('origin_reset'), status(503)])(
-    'once the client has got something: %#',
+    'once the client has received something: %#',
     (attempt) => {
       const request = originRequest();
       expect(mayResend(attempt, { request, isAnswered: true, isBodyTouched: false, hasOther: true })).toBe(false);

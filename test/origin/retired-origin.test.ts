@@ -1,4 +1,4 @@
-/** What becomes of the connections to an origin that is asked for nothing new. */
+/** What happens to the connections of an origin that is retired. */
 
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -14,14 +14,14 @@ import { testAuthority, testCertificate } from '../support/values/tls-certificat
 
 interface Ground extends AsyncDisposable {
   readonly origin: ConnectedOrigin;
-  /** How many connections were made, and how many are open. */
+  /** Numbers of connections: made so far, and open. */
   readonly made: number;
   readonly open: number;
   /** Lets the responses that are held back end. */
   release(): void;
 }
 
-const protocols = ['HTTP/1.1', 'HTTP/2', 'HTTP/1.1 where HTTP/2 is not there'] as const;
+const protocols = ['HTTP/1.1', 'HTTP/2', 'HTTP/1.1 where HTTP/2 is not offered'] as const;
 
 async function openGround(protocol: (typeof protocols)[number]): Promise<Ground> {
   const held = Promise.withResolvers<void>();
@@ -88,7 +88,7 @@ const ask = async (origin: ConnectedOrigin, target = '/') => {
 };
 
 describe.each(protocols)('an origin over %s that is retired', (protocol) => {
-  it('closes the connections that nothing runs on', async () => {
+  it('closes its idle connections', async () => {
     await using ground = await openGround(protocol);
     await (await ask(ground.origin))();
     expect(ground.open).toBe(1);
@@ -96,7 +96,7 @@ describe.each(protocols)('an origin over %s that is retired', (protocol) => {
     await expect.poll(() => ground.open).toBe(0);
   });
 
-  it('lets what runs end, and closes its connection then', async () => {
+  it('lets a running transfer end, and then closes its connection', async () => {
     await using ground = await openGround(protocol);
     const read = await ask(ground.origin, '/held');
     ground.origin.retire();
@@ -105,7 +105,7 @@ describe.each(protocols)('an origin over %s that is retired', (protocol) => {
     await expect.poll(() => ground.open).toBe(0);
   });
 
-  it('sends what comes later, over connections that it does not keep', async () => {
+  it('sends later requests over connections that it does not keep', async () => {
     await using ground = await openGround(protocol);
     ground.origin.retire();
     for (let count = 0; count < 3; count += 1) expect(await (await ask(ground.origin))()).toBe('whole');
@@ -113,7 +113,7 @@ describe.each(protocols)('an origin over %s that is retired', (protocol) => {
     await expect.poll(() => ground.open).toBe(0);
   });
 
-  it('cuts what still runs when it is closed', async () => {
+  it('cuts running transfers when it is closed', async () => {
     await using ground = await openGround(protocol);
     ground.origin.retire();
     const read = await ask(ground.origin, '/held');

@@ -1,4 +1,4 @@
-/** How long an origin may take: for a connection, for a head, for the next piece of a body, however it fills the time. */
+/** Timeouts of origins: for a connection, a head, and the next bytes of a body, even where bytes keep arriving. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { testAuthority } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 const tls = { ca: testAuthority, rejectUnauthorized: true };
-/** Drips end with their sockets. */
+/** Timers of the origins; cleared after each test. */
 const drips = new Set<NodeJS.Timeout>();
 let dir: string;
 beforeEach(async () => {
@@ -28,7 +28,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
-/** Sends one byte of a text after the other, and its last one again and again. */
+/** Sends a text byte by byte, and then its last byte repeatedly. */
 function drip(socket: Socket, text: string): void {
   let at = 0;
   const sending = setInterval(() => {
@@ -66,7 +66,7 @@ describe.each(['TCP', 'a Unix socket'])('over %s', (kind) => {
       },
       'origin_ill_framed',
     ],
-  ])('an origin that %s', async (_name, play, want) => {
+  ])('fails where an origin %s', async (_name, play, want) => {
     const server = createServer((socket) => socket.on('error', () => undefined).once('data', () => play(socket)));
     const path = join(dir, 's');
     server.listen(...((kind === 'TCP' ? [0, '127.0.0.1'] : [path]) as [string]));
@@ -110,7 +110,7 @@ describe('over HTTP/2', () => {
       },
       'origin_ill_framed',
     ],
-  ])('an origin that %s', async (_name, play, want) => {
+  ])('fails where an origin %s', async (_name, play, want) => {
     await using server = await openFrameOrigin({}, play);
     const limits = { headersTimeoutMs: 500, bodyTimeoutMs: 500 };
     const origin = createHttp2Origin({ ...originOptions({ url: server.url, tls, ...limits }), clock: realClock });
@@ -126,7 +126,7 @@ describe('a connection', () => {
       'https',
       (url) => createHttp2Origin({ ...originOptions({ url, tls, connectTimeoutMs: 400 }), clock: realClock }),
     ],
-  ])('%s whose handshake stands still', async (_name, scheme, open) => {
+  ])('%s fails where its handshake stalls', async (_name, scheme, open) => {
     const server = createServer((socket) => socket.on('error', () => undefined).resume()).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const url = `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -1,4 +1,4 @@
-/** What an origin over undici puts on the wire, and what it makes of an answer in order. */
+/** The HTTP/1.1 client of origins, on undici: its requests on the wire, the responses that it returns, and its connections. */
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -16,7 +16,7 @@ import { originOptions } from './origin-options.ts';
 
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood';
 
-/** The code that a fetch fails with. */
+/** Returns the code that a fetch fails with. */
 async function failureOf(fetching: Promise<unknown>): Promise<string> {
   return fetching.then(
     () => 'no failure',
@@ -24,7 +24,7 @@ async function failureOf(fetching: Promise<unknown>): Promise<string> {
   );
 }
 
-/** A request's body that tells whether it was closed. */
+/** A request's body that records whether it was closed. */
 function bodyOf(...chunks: (string | Error)[]): BodyStream & { isClosed: boolean } {
   return {
     isClosed: false,
@@ -42,10 +42,10 @@ function bodyOf(...chunks: (string | Error)[]): BodyStream & { isClosed: boolean
 
 describe('the request on the wire', () => {
   const upload = (bodySizeBytes: number | undefined, body?: BodyStream) => ({ method: 'POST', body, bodySizeBytes });
-  const rows: [name: string, given: () => Partial<OriginRequest>, head: readonly string[]][] = [
+  const rows: [name: string, overrides: () => Partial<OriginRequest>, head: readonly string[]][] = [
     ['a GET', () => ({}), ['GET / HTTP/1.1', 'host: origin.test', 'connection: keep-alive']],
     [
-      'the target as given',
+      'the target unchanged',
       () => ({ target: '//a/../%2f?x=%7e&?' }),
       ['GET //a/../%2f?x=%7e&? HTTP/1.1', 'host: origin.test', 'connection: keep-alive'],
     ],
@@ -81,7 +81,7 @@ describe('the request on the wire', () => {
       ['GET / HTTP/1.1', 'host: a.test', 'connection: keep-alive', 'X-A: caf\xe9'],
     ],
     [
-      'no field of the connection',
+      'no connection-specific field',
       () => ({
         fields: [
           ['host', 'a.test'],
@@ -122,10 +122,10 @@ describe('the request on the wire', () => {
     ],
   ];
 
-  it.each(rows)('%s', async (_name, given, head) => {
+  it.each(rows)('%s', async (_name, overrides, head) => {
     await using server = await openScriptedOrigin(good);
     const origin = createUndiciOrigin(originOptions({ url: `${server.url}/base` }));
-    await readBody(await origin.fetch(originRequest(given())));
+    await readBody(await origin.fetch(originRequest(overrides())));
     expect(server.requests[0]?.head.split('\r\n')).toEqual(head);
     await origin.close();
   });
@@ -161,7 +161,7 @@ describe('the request on the wire', () => {
   });
 });
 
-describe('an upload that goes wrong', () => {
+describe('an upload that fails', () => {
   it.each<[string, BodyStream, number | undefined, string]>([
     [
       'a client that breaks off',
@@ -180,7 +180,7 @@ describe('an upload that goes wrong', () => {
     await origin.close();
   });
 
-  it('gives the answer that comes before the body is sent, and closes the body', async () => {
+  it('returns a response that arrives before the body is sent, and closes the body', async () => {
     await using server = await openScriptedOrigin('HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nlong');
     const origin = createUndiciOrigin(originOptions({ url: server.url }));
     const gone = Promise.withResolvers<void>();
@@ -241,7 +241,7 @@ describe('the response', () => {
     await origin.close();
   });
 
-  it('keeps its bytes through gzip: nothing is decoded', async () => {
+  it('is not decoded: gzip bytes stay as they are', async () => {
     await using server = await openScriptedOrigin(
       'HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00',
     );
@@ -275,7 +275,7 @@ describe('the response', () => {
 describe('the body', () => {
   const mebibyte = 1024 * 1024;
 
-  it('holds the origin back while nobody reads, and does not take that for silence', async () => {
+  it('holds the origin back while it is not read, and does not let that time out', async () => {
     let isSent = false;
     await using server = await openScriptedOrigin(
       async ({ send }) => {
@@ -289,7 +289,7 @@ describe('the body', () => {
     );
     const origin = createUndiciOrigin(originOptions({ url: server.url, bodyTimeoutMs: 1_000 }));
     const unread = await origin.fetch(originRequest());
-    // The silence of another response is the clock: once it is over, the unread one would have timed out as well.
+    // Another response, which is silent, serves as the clock: when it times out, the unread one would have timed out as well.
     expect((await readBody(await origin.fetch(originRequest()))).error).toBe('origin_timeout');
     expect(isSent).toBe(false);
     const { bytes, error } = await readBody(unread);
@@ -347,7 +347,7 @@ describe('the body', () => {
     await origin.close();
   });
 
-  it('throws client_gone to its reader when somebody else closes it', async () => {
+  it('throws client_gone to its reader when other code closes it', async () => {
     await using server = await openScriptedOrigin(({ send, closed }) => {
       void send('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n');
       return closed;
@@ -379,7 +379,7 @@ describe('a client', () => {
     await origin.close();
   });
 
-  it('holds no connection with a body of which nothing has come', async () => {
+  it('holds no connection while no byte of its body has arrived', async () => {
     await using server = await openScriptedOrigin(good, good);
     const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
     const first = Promise.withResolvers<void>();
@@ -421,7 +421,7 @@ describe('an abort', () => {
     await origin.close();
   });
 
-  it('while it waits for a connection fails at once, and harms nobody', async () => {
+  it('while the request waits for a connection fails it at once, and does not affect others', async () => {
     const barrier = Promise.withResolvers<void>();
     await using server = await openScriptedOrigin(async ({ send }) => {
       await barrier.promise;
@@ -442,7 +442,7 @@ describe('an abort', () => {
     await server.allClosed();
   });
 
-  it('while it waits for a connection costs none, however many there are', async () => {
+  it('while the request waits for a connection uses none, however many aborts there are', async () => {
     const barrier = Promise.withResolvers<void>();
     await using server = await openScriptedOrigin(async ({ send }) => {
       await barrier.promise;
@@ -466,7 +466,7 @@ describe('an abort', () => {
     await server.allClosed();
   });
 
-  it('while it waits for the head cuts the connection', async () => {
+  it('while the request waits for the head cuts the connection', async () => {
     const asked = Promise.withResolvers<void>();
     await using server = await openScriptedOrigin(({ closed }) => {
       asked.resolve();
@@ -527,7 +527,7 @@ describe('connections', () => {
     await origin.close();
   });
 
-  it('that say something unasked while they are idle are dropped', async () => {
+  it('that receive unrequested bytes while they are idle are dropped', async () => {
     const barrier = Promise.withResolvers<void>();
     await using server = await openScriptedOrigin(async ({ send, closed }) => {
       await send(good);
@@ -546,7 +546,7 @@ describe('connections', () => {
   it.each<[string, string]>([
     ['a length', 'Content-Length: 9'],
     ['a coding', 'Transfer-Encoding: chunked'],
-    ['neither, where the origin says so', 'Connection: keep-alive'],
+    ['neither, but Connection: keep-alive', 'Connection: keep-alive'],
   ])('are kept after HEAD: the head has %s', async (_name, field) => {
     await using server = await openScriptedOrigin(({ request, send }) =>
       send(request.method === 'HEAD' ? `HTTP/1.1 200 OK\r\n${field}\r\n\r\n` : good),
@@ -578,7 +578,7 @@ describe('connections', () => {
     ['with it, like content', '<!doctype html>'],
     ['later, like a response', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
     ['later, like content', '<!doctype html>'],
-  ])('are not kept after HEAD once content came behind the head: %s', async (name, content) => {
+  ])('are not kept after HEAD once content followed the head: %s', async (name, content) => {
     const barrier = Promise.withResolvers<void>();
     await using server = await openScriptedOrigin(async ({ request, send, closed }) => {
       if (request.method === 'GET') return await send(good);
@@ -661,7 +661,7 @@ describe('an origin that cannot be reached', () => {
     await origin.close();
   });
 
-  it('has no address', async () => {
+  it('is unresolved where its name has no address', async () => {
     const origin = createUndiciOrigin(originOptions({ url: 'http://no-such-origin.invalid' }));
     expect(await failureOf(origin.fetch(originRequest()))).toBe('origin_unresolved');
     await origin.close();

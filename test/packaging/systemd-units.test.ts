@@ -1,4 +1,4 @@
-/** The units for systemd: that they say what is known, what fits together, and what fits Rangeway. */
+/** The units for systemd: their options are valid, and consistent with each other and with Rangeway. */
 
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ const textOf = (name: string) => readFileSync(join(projectDirectory, 'packaging/
 const serviceText = textOf('rangeway.service');
 const socketText = textOf('rangeway.socket');
 
-/** The options of a unit: section, name and value of each. */
+/** Parses the options of a unit: section, name and value of each. Throws at any other line. */
 function parseUnit(text: string): (readonly [section: string, name: string, value: string])[] {
   const options: (readonly [string, string, string])[] = [];
   let section = '';
@@ -40,7 +40,7 @@ function settingOf(unit: typeof service, name: string): string {
 
 const secondsOf = (name: string) => Number(/^(\d+)s$/.exec(settingOf(service, name))?.[1]);
 
-/** Every option that a unit of ours may have, by its manual page. */
+/** The options that our units may have, by section, from the manual pages. */
 const known: Readonly<Record<string, string>> = {
   Unit: 'After Description Wants',
   Install: 'WantedBy',
@@ -69,40 +69,40 @@ describe.each([
   ['rangeway.service', service],
   ['rangeway.socket', socket],
 ])('%s', (_name, unit) => {
-  it('has options that are known where they stand', () => {
+  it('has only options that its sections know', () => {
     const strays = unit.filter(([section, name]) => !known[section]?.split(' ').includes(name));
     expect(strays).toEqual([]);
   });
 
-  it('says everything once, but filters', () => {
+  it('sets each option once, SystemCallFilter excepted', () => {
     const names = unit.map(([, name]) => name).filter((name) => name !== 'SystemCallFilter');
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
   });
 });
 
 describe('rangeway.service', () => {
-  it('lets systemd-notify, which is not the main process, tell that it is ready', () => {
+  it('accepts notifications of systemd-notify, which is not the main process', () => {
     expect([settingOf(service, 'Type'), settingOf(service, 'NotifyAccess')]).toEqual(['notify', 'all']);
     expect(settingOf(service, 'RestrictAddressFamilies').split(' ')).toContain('AF_UNIX');
   });
 
-  it('starts the command with the file of its directory, and reloads it by the signal for that', () => {
+  it('starts the command with its configuration file, and reloads it with SIGHUP', () => {
     expect(settingOf(service, 'ExecStart')).toBe('rangeway --config /etc/rangeway/rangeway.json');
     expect(settingOf(service, 'ConfigurationDirectory')).toBe('rangeway');
     expect(settingOf(service, 'ExecReload')).toBe('/bin/kill -HUP $MAINPID');
   });
 
-  it('leaves more time to stop than what is under way is given', () => {
+  it('leaves more time to stop than shutdownGraceSeconds', () => {
     expect(secondsOf('TimeoutStopSec')).toBeGreaterThan(listening('8080').shutdownGraceSeconds + 5);
     expect(settingOf(service, 'KillMode')).toBe('mixed');
   });
 
-  it('keeps the store where it may write', () => {
+  it('keeps the store in its cache directory, which it may write', () => {
     expect([settingOf(service, 'Environment'), settingOf(service, 'CacheDirectory')]).toEqual([
       'XDG_CACHE_HOME=%C',
       'rangeway',
     ]);
-    // What %C stands for.
+    // systemd expands %C to this directory.
     const environment = { XDG_CACHE_HOME: '/var/cache' };
     const dirs = ['0.0.0.0:80', 'systemd', 'systemd:http', 'unix:/run/rangeway/web.sock'].map((listen) =>
       defaultStoreDirectory(listening(listen).listen, environment, '/nowhere'),
@@ -111,26 +111,26 @@ describe('rangeway.service', () => {
     expect(new Set(dirs).size).toBe(dirs.length);
   });
 
-  it('is protected, but for what V8 needs', () => {
+  it('has every protection but MemoryDenyWriteExecute, which V8 cannot run with', () => {
     expect(settingOf(service, 'MemoryDenyWriteExecute')).toBe('no');
     const protections = service.filter(([, name]) => /^(Protect(?!Proc)|Private|NoNew|Lock|Restrict[NRS])/.test(name));
     expect(protections.length).toBeGreaterThan(12);
     expect(new Set(protections.map(([, , value]) => value))).toEqual(new Set(['yes', 'strict']));
   });
 
-  it('outlives a worker, and is not started again with what does not check', () => {
+  it('survives a worker that is killed for memory, and is not restarted with an invalid configuration', () => {
     expect(settingOf(service, 'OOMPolicy')).toBe('continue');
     expect(settingOf(service, 'Restart')).toBe('on-failure');
     expect(settingOf(service, 'RestartPreventExitStatus')).toBe('2');
   });
 
-  it('has descriptors for as many connections as are taken, on both sides', () => {
+  it('has descriptors for the maximum of client connections and for their origins and files', () => {
     expect(Number(settingOf(service, 'LimitNOFILE'))).toBeGreaterThan(3 * listening('8080').limits.connections);
   });
 });
 
 describe('rangeway.socket', () => {
-  it('has a name that a configuration can have', () => {
+  it('has a name that listen can refer to', () => {
     const place = `systemd:${settingOf(socket, 'FileDescriptorName')}`;
     expect(parseListenPlace(place)).toEqual({ kind: 'systemd', name: 'http' });
     expect(socketText).toContain(`"${place}"`);
@@ -145,21 +145,21 @@ describe('systemd itself', () => {
     dir = await mkdtemp(join(tmpdir(), 'rangeway-units-'));
     service = join(dir, 'rangeway.service');
     socket = join(dir, 'rangeway.socket');
-    // The command is not installed where this runs.
+    // The command may not be installed on this machine.
     const installed = join(projectDirectory, 'bin/rangeway.js');
     await writeFile(service, serviceText.replace('ExecStart=rangeway ', `ExecStart=${process.execPath} ${installed} `));
     await writeFile(socket, socketText);
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
-  itWith(['systemd-analyze'], 'has nothing to say against the units', async () => {
+  itWith(['systemd-analyze'], 'accepts the units', async () => {
     const { code, stdout, stderr } = await runProgram('systemd-analyze', ['verify', service, socket], dir);
-    // Of other units of this machine it may say what it likes.
+    // It may complain about other units of this machine.
     const complaints = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('rangeway'));
     expect({ code, complaints }).toEqual({ code: 0, complaints: [] });
   });
 
-  itWith(['systemd-analyze'], 'finds the service little exposed', async () => {
+  itWith(['systemd-analyze'], 'rates the exposure of the service as OK', async () => {
     const args = ['security', '--no-pager', '--offline=true', '--threshold=25', service];
     const { code, stdout } = await runProgram('systemd-analyze', args, dir);
     expect(code, stdout.toString()).toBe(0);

@@ -1,4 +1,4 @@
-/** Who may pass, through the executable: each option of `access`, and the secrets that it reads. */
+/** Access control through the executable: each option of `access`, and the secrets that it reads. */
 
 import { once } from 'node:events';
 import { type IncomingMessage, request as openRequest } from 'node:http';
@@ -20,8 +20,8 @@ beforeAll(async () => {
 });
 afterAll(() => ground[Symbol.asyncDispose]());
 
-async function statusOf(...asked: Parameters<AccessGround['ask']>): Promise<number | undefined> {
-  return (await ground.ask(...asked)).status;
+async function statusOf(...request: Parameters<AccessGround['ask']>): Promise<number | undefined> {
+  return (await ground.ask(...request)).status;
 }
 
 describe('addresses', () => {
@@ -48,7 +48,7 @@ describe('addresses', () => {
     else expect(fields['cache-control']).toBe('public, max-age=600');
   });
 
-  it('of a Unix socket are nobody, who passes where no list says who may', async () => {
+  it('that are absent, on a Unix socket, pass a deny list and fail an allow list', async () => {
     const socketPath = ground.socketPath;
     const statuses = await Promise.all(
       ['/open/a', '/deny/a', '/allow/a', '/both/a'].map((path) =>
@@ -87,7 +87,7 @@ describe('credentials', () => {
   });
 
   it.each(['//key/a', '/key%2Fa', '/key%5ca', '/key\\a', '/key;x/a', '/;/key/a', '/.%2Fkey/a', '/x/..//key/a'])(
-    'are asked for however a path is written that an origin may find: %s',
+    'are required for every spelling of a path that an origin may resolve: %s',
     async (path) => {
       const before = ground.seen.length;
       expect([400, 403]).toContain(await statusOf(path));
@@ -96,7 +96,7 @@ describe('credentials', () => {
     },
   );
 
-  it('are not shown to the origin, and their responses are shared by all who pass', async () => {
+  it('are not forwarded to the origin, and all authorized clients share the stored responses', async () => {
     const bodies = [(await ground.ask('/all/shared', basic)).body];
     await ground.stored('/all/shared');
     for (const headers of [bearer, apiKey]) bodies.push((await ground.ask('/all/shared', headers)).body);
@@ -110,12 +110,12 @@ describe('credentials', () => {
     expect(JSON.stringify(asked)).not.toMatch(/authorization|x-api-key|rw-/);
   });
 
-  it('are shown to the origin where it is to get them, and never shared then', async () => {
+  it('are forwarded to the origin where that is configured, and their responses are then not shared', async () => {
     const path = '/forward/a';
     const bodies = [(await ground.ask(path, bearer)).body];
     await ground.stored(path);
     for (const headers of [bearer, apiKey, apiKey]) bodies.push((await ground.ask(path, headers)).body);
-    // `public` allows it for Authorization (RFC 9111 §3.5); nothing does for a key.
+    // `public` allows sharing despite Authorization (RFC 9111 §3.5). No directive allows it for an API key.
     expect(bodies[0]).toBe(bodies[1]);
     expect(new Set(bodies).size).toBe(3);
     const one = await ground.sign(path);
@@ -135,7 +135,7 @@ describe('credentials', () => {
     ]);
   });
 
-  it('in a URL are a pass for GET and HEAD, for their time, host and path', async () => {
+  it('in a signed URL allow GET and HEAD of that host and path until they expire', async () => {
     const target = await ground.sign('/signed/film%20a.mp4?v=1', '--key-id', '2026-1');
     expect((await ground.ask(target)).status).toBe(200);
     await ground.stored('/signed/film%20a.mp4?v=1');
@@ -165,7 +165,7 @@ describe('credentials', () => {
     expect([response.statusCode, await text(response)]).toEqual([403, expect.stringContaining('signature')]);
   });
 
-  it('are asked for by the host too, in any case and with its port', async () => {
+  it('are required by host too, in any letter case and with a port', async () => {
     expect(await statusOf('/elsewhere', { host: 'other.example' })).toBe(200);
     for (const host of [
       'guarded.example',
@@ -182,14 +182,14 @@ describe('credentials', () => {
 
   it.each<[what: string, head: string, want: number]>([
     ['two Authorization', `Authorization: ${basic.authorization}\r\nAuthorization: ${basic.authorization}\r\n`, 400],
-    ['one that is folded', `Authorization:\r\n ${basic.authorization}\r\n`, 400],
+    ['a folded Authorization', `Authorization:\r\n ${basic.authorization}\r\n`, 400],
     ['a control character', `Authorization: ${basic.authorization}\x01\r\n`, 400],
     ['a space before the colon', `Authorization : ${basic.authorization}\r\n`, 400],
-    ['more than the limit', `Authorization: Basic ${'A'.repeat(40_000)}\r\n`, 431],
-    ['long ones', `Authorization: Basic ${'A'.repeat(20_000)}\r\n`, 401],
+    ['a field above the limit', `Authorization: Basic ${'A'.repeat(40_000)}\r\n`, 431],
+    ['a long Authorization', `Authorization: Basic ${'A'.repeat(20_000)}\r\n`, 401],
     ['a name in capitals', `AUTHORIZATION: ${basic.authorization}\r\n`, 200],
     ['a user in Host', `Host: ada:${secrets.password}@a\r\n`, 400],
-  ])('that come as %s: %i', async (_what, head, want) => {
+  ])('sent as %s: %i', async (_what, head, want) => {
     await using client = await RawClient.open(ground.port);
     const host = head.startsWith('Host') ? '' : 'Host: a\r\n';
     const response = await client.exchange(`GET /basic/a HTTP/1.1\r\n${host}${head}\r\n`);
@@ -203,7 +203,7 @@ describe('credentials', () => {
     expect((await client.exchange(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`)).status).toBe(400);
   });
 
-  it('are asked for in HTTP/1.0, and before a tunnel', async () => {
+  it('are required in HTTP/1.0, and before a tunnel', async () => {
     await using old = await RawClient.open(ground.port);
     old.send('GET /basic/a HTTP/1.0\r\n\r\n');
     expect((await old.response())?.status).toBe(401);
@@ -220,7 +220,7 @@ describe('credentials', () => {
 });
 
 describe('the log', () => {
-  it('has the names of those who passed, and nothing that they have shown', async () => {
+  it('has the names of authorized users, and none of their credentials', async () => {
     await ground.ask('/basic/logged', basic);
     const target = await ground.sign('/signed/logged');
     await ground.ask(target);
@@ -233,7 +233,7 @@ describe('the log', () => {
     expect(log).toMatch(/"error":"credentials_refused"/);
     expect(log).toMatch(/"errorDetail":"signature: wrong"/);
     expect(log).not.toContain(target.slice(-43));
-    // Of all the tests before, too.
+    // The log holds the requests of all earlier tests, too.
     expect(log).not.toMatch(/hidden|YWRh/);
   });
 });

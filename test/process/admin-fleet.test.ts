@@ -1,4 +1,4 @@
-/** The admin listener of a server of several processes, through the executable: what all of them know, in one place. */
+/** The admin listener of a server with several workers, through the executable: it answers for all of them. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ interface Worker {
 }
 
 describe('the admin listener of two workers', () => {
-  it('tells what both know, has either do what one can do, and goes on when one dies', async () => {
+  it('reports on both workers, has either one perform an action, and goes on when one dies', async () => {
     await using origin = await openScriptedOrigin(async ({ request, send, closed }) => {
       if (request.target !== '/slow') {
         await send(small);
@@ -47,11 +47,11 @@ describe('the admin listener of two workers', () => {
       [1, 'serving'],
       [2, 'serving'],
     ]);
-    const { json: known } = await ask('GET', '/api/v1/origins');
-    expect(known.origins.map(({ worker }: { worker: number }) => worker)).toEqual([1, 2]);
+    const { json: list } = await ask('GET', '/api/v1/origins');
+    expect(list.origins.map(({ worker }: { worker: number }) => worker)).toEqual([1, 2]);
 
     await (await fetch(`${server.url}/film`)).text();
-    await until('it is stored', async () => (await ask('GET', '/api/v1/entries')).json.entries.length === 1);
+    await until('the entry is stored', async () => (await ask('GET', '/api/v1/entries')).json.entries.length === 1);
     expect((await ask('GET', '/api/v1/entries')).json.entries).toMatchObject([{ uri: `${server.url}/film` }]);
     expect((await ask('POST', '/api/v1/purge', { url: `${server.url}/film` })).json).toEqual({ entries: 1 });
     expect((await ask('GET', '/api/v1/entries')).json.entries).toEqual([]);
@@ -63,7 +63,7 @@ describe('the admin listener of two workers', () => {
         () => 'cut',
       );
     let fills: readonly { readonly id: string }[] = [];
-    await until('it is under way', async () => {
+    await until('the fill is running', async () => {
       fills = (await ask('GET', '/api/v1/fills')).json.fills;
       return fills.length > 0;
     });
@@ -73,15 +73,15 @@ describe('the admin listener of two workers', () => {
     expect((await ask('PUT', '/api/v1/log', { level: 'debug' })).status).toBe(200);
     const [first] = await workers();
     process.kill(first?.pid ?? 0, 'SIGKILL');
-    await until('the dead one is missed, and replaced', async () => {
+    await until('the dead worker is replaced', async () => {
       const [one] = await workers();
       return one?.state === 'serving' && one.pid !== first?.pid;
     });
     expect((await ask('GET', '/readyz')).json).toEqual({ isReady: true, serving: 2 });
-    // Who starts later has the level too: whichever of the two is asked, it tells of its fill.
+    // A replacement has the new level too: either worker logs its fills at `debug`.
     for (let count = 0; count < 8; count += 1) await (await fetch(`${server.url}/loud-${count}`)).text();
     await until(
-      'each is told of',
+      'each fill is logged',
       async () => (server.output().match(/"level":"debug"[^\n]*\/loud-/g) ?? []).length >= 8,
     );
     expect((await ask('GET', '/metrics')).text).toMatch(/^rangeway_\w+/m);

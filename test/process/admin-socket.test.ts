@@ -1,4 +1,4 @@
-/** The admin listener that is there without an option: a Unix socket in the directory of the store. */
+/** The default admin listener: a Unix socket in the directory of the store. */
 
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
@@ -15,7 +15,7 @@ const root = await mkdtemp(join(tmpdir(), 'rw-'));
 afterAll(() => rm(root, { recursive: true, force: true }));
 
 let count = 0;
-/** A directory, and an environment in which nothing else runs. */
+/** Makes a directory, and an environment in which no other server can be found. */
 async function newGround() {
   count += 1;
   const dir = join(root, String(count));
@@ -34,7 +34,7 @@ const isThere = (path: string) =>
 const small = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\nETag: "a"\r\n\r\nbytes';
 
 describe.each([1, 2])('with %i workers', (workers) => {
-  it('it is for its owner alone, survives a reload, replaces what a crash has left, and goes with the server', async () => {
+  it('is open to its owner alone, survives a reload, replaces the socket of a crashed server, and is removed at the end', async () => {
     await using origin = await openScriptedOrigin(small);
     const { dir, env } = await newGround();
     const config = { ...base, workers, store: { dir: 'store' }, routes: [{ origin: origin.url }] };
@@ -60,7 +60,7 @@ describe.each([1, 2])('with %i workers', (workers) => {
   });
 });
 
-it('lives in the temporary directory of a store for one start, and is found there', async () => {
+it('is in the temporary directory of a store that is used for one start, and commands find it there', async () => {
   const { dir, env } = await newGround();
   await using server = await startConfigured(dir, base, env);
   expect(server.output()).toMatch(new RegExp(`administered on unix:${dir}/tmp/rangeway-\\w+/admin\\.sock"`));
@@ -69,7 +69,7 @@ it('lives in the temporary directory of a store for one start, and is found ther
 
 it.each([
   ['in memory', { type: 'memory' }],
-  ['whose path leaves no room', { dir: `./${'x'.repeat(90)}` }],
+  ['whose path is too long for a socket', { dir: `./${'x'.repeat(90)}` }],
 ])('is in a private directory with a store %s', async (_what, store) => {
   const { dir, env } = await newGround();
   await using server = await startConfigured(dir, { ...base, store }, env);
@@ -79,7 +79,7 @@ it.each([
   expect(await runCommand(['ls'], env)).toMatchObject({ code: 0 });
 });
 
-it('is left out with one warning where no directory is its own', async () => {
+it('is left out with one warning where no private directory can be had', async () => {
   const { dir, env } = await newGround();
   await mkdir(join(dir, `tmp/rangeway-${process.getuid?.()}`));
   await chmod(join(dir, `tmp/rangeway-${process.getuid?.()}`), 0o777);
@@ -91,7 +91,7 @@ it('is left out with one warning where no directory is its own', async () => {
   ]);
 });
 
-it('is there beside another listener, which asks for its token', async () => {
+it('is open beside another admin listener, which requires its token', async () => {
   const { dir, env } = await newGround();
   const admin = { listen: '127.0.0.1:0', token: 'env:RANGEWAY_TEST_TOKEN' };
   const more = { ...env, RANGEWAY_TEST_TOKEN: 'a-token-for-the-tests' };
@@ -102,8 +102,8 @@ it('is there beside another listener, which asks for its token', async () => {
 
 it.each<[string, object]>([
   ['switched off', { admin: 'off' }],
-  ['the one that is configured', { admin: { listen: 'unix:s/admin.sock' } }],
-])('is not there twice, or not at all: %s', async (what, more) => {
+  ['the same path is configured', { admin: { listen: 'unix:s/admin.sock' } }],
+])('is not opened by default where the configuration says otherwise: %s', async (what, more) => {
   const { dir, env } = await newGround();
   await mkdir(join(dir, 's'));
   await using server = await startConfigured(dir, { ...base, store: { dir: 's' }, ...more }, env);
@@ -113,7 +113,7 @@ it.each<[string, object]>([
   expect(code).toBe(what === 'switched off' ? 1 : 0);
 });
 
-it('leaves a socket alone that another process listens on, with one warning', async () => {
+it('does not touch a socket on which another process listens, and warns once', async () => {
   const { dir, env } = await newGround();
   await mkdir(join(dir, 's'));
   const path = join(dir, 's/admin.sock');

@@ -1,4 +1,4 @@
-/** The admin listener of a server of one process, through the executable. */
+/** The admin listener of a server with one process, through the executable. */
 
 import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
@@ -29,16 +29,16 @@ const small =
   'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\nETag: "a"\r\nCache-Tag: films\r\n\r\nbytes';
 
 describe('the admin listener', () => {
-  it('lists, inspects, purges and warms what is stored, and tells of it', async () => {
+  it('lists, inspects, purges and warms entries, and logs each purge', async () => {
     await using origin = await openScriptedOrigin(small);
     const config = { ...base, routes: [{ origin: origin.url }] };
     await using server = await startConfigured(await newDirectory(), config, adminEnvironment);
     const ask = await findAdmin(server);
     await (await fetch(`${server.url}/film`)).text();
 
-    const listed = `/api/v1/entries?url=${encodeURIComponent(`${server.url}/film`)}`;
-    await until('it is stored', async () => (await ask('GET', listed)).json.entries.length === 1);
-    const { json: list } = await ask('GET', listed);
+    const listPath = `/api/v1/entries?url=${encodeURIComponent(`${server.url}/film`)}`;
+    await until('the entry is stored', async () => (await ask('GET', listPath)).json.entries.length === 1);
+    const { json: list } = await ask('GET', listPath);
     expect(list).toMatchObject({
       entries: [{ uri: `${server.url}/film`, sizeBytes: 5, isComplete: true, etag: '"a"' }],
     });
@@ -58,7 +58,7 @@ describe('the admin listener', () => {
     expect(server.output()).not.toContain(adminToken);
   });
 
-  it('tells of the origins, gives the metrics and the configuration, and sets the level of the log', async () => {
+  it('lists the origins, gives the metrics and the configuration, and sets the log level', async () => {
     await using origin = await openScriptedOrigin(small);
     const config = {
       ...base,
@@ -94,7 +94,7 @@ describe('the admin listener', () => {
     expect((await ask('GET', '/api/v1/log')).json).toEqual({ level: 'debug' });
   });
 
-  it('lists a transfer that is running, and ends it', async () => {
+  it('lists a running fill, and cancels it', async () => {
     await using origin = await openScriptedOrigin(async ({ send, closed }) => {
       await send('HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\nETag: "a"\r\n\r\nhalf');
       await closed;
@@ -108,7 +108,7 @@ describe('the admin listener', () => {
       () => 'cut',
     );
     let fill: { readonly id: string } | undefined;
-    await until('the bytes have come', async () => {
+    await until('the first bytes are received', async () => {
       const { json } = await ask('GET', '/api/v1/fills');
       [fill] = json.fills.filter((each: { readonly receivedBytes: number }) => each.receivedBytes === 4);
       return fill !== undefined;
@@ -122,7 +122,7 @@ describe('the admin listener', () => {
     await server.waitFor(/"action":"cancel"/);
   });
 
-  it('says that it is ready, and while it stops that it is not', async () => {
+  it('reports that the server is ready, and that it is not while it stops', async () => {
     const { promise: mayGoOn, resolve: release } = Promise.withResolvers<void>();
     await using origin = await openScriptedOrigin(async ({ send }) => {
       await send('HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf');
@@ -146,7 +146,7 @@ describe('the admin listener', () => {
     expect(await ended).toBe(0);
   });
 
-  it('is asked through a Unix socket without a token, by its owner alone', async () => {
+  it('takes requests without a token on a Unix socket, which only its owner can open', async () => {
     const dir = await newDirectory();
     const config = { ...base, admin: { listen: 'unix:admin.sock' }, routes: [{ origin: 'http://127.0.0.1:1' }] };
     await using server = await startConfigured(dir, config);
@@ -164,7 +164,7 @@ describe('the admin listener', () => {
     expect(await stat(path).catch(() => 'gone')).toBe('gone');
   });
 
-  it('is reached while the listeners of clients are full', async () => {
+  it('can be reached while the listeners of clients are full', async () => {
     const config = { ...base, limits: { connections: 1 }, routes: [{ origin: 'http://127.0.0.1:1' }] };
     await using server = await startConfigured(await newDirectory(), config, adminEnvironment);
     const ask = await findAdmin(server);
@@ -177,7 +177,7 @@ describe('the admin listener', () => {
     expect((await ask('GET', '/api/v1/fills')).status).toBe(200);
   });
 
-  it('has the configuration read again, and its own token: both, or none', async () => {
+  it('reloads the configuration together with its own token: both, or neither', async () => {
     const dir = await newDirectory();
     const file = join(dir, 'rangeway.json');
     await writeFile(join(dir, 'token'), `${adminToken}\n`);
@@ -204,11 +204,11 @@ describe('the admin listener', () => {
     expect((await ask('GET', '/api/v1/origins')).status).toBe(401);
     await writeFile(join(dir, 'token'), adminToken);
     process.kill(server.pid, 'SIGHUP');
-    await until('the old one is the new one', async () => (await ask('GET', '/api/v1/log')).status === 200);
+    await until('the old token is valid again', async () => (await ask('GET', '/api/v1/log')).status === 200);
     expect(await origins()).toBe('http://127.0.0.1:2/');
   });
 
-  it('takes the names that are configured', async () => {
+  it('takes only the host names that are configured', async () => {
     const config = {
       ...base,
       admin: { ...adminConfig, hosts: ['admin.test'] },
@@ -242,12 +242,12 @@ describe('an admin listener that cannot be opened', () => {
       /^rangeway: cannot start: the secret env:RANGEWAY_TEST_ADMIN_TOKEN cannot be used: the token has fewer than 16 characters\n$/,
     ],
     [
-      'in a directory that is not there',
+      'in a directory that does not exist',
       { listen: 'unix:none/admin.sock' },
       {},
       /^rangeway: cannot listen on unix:\S+\/none\/admin\.sock: there is no directory \S+\/none\n$/,
     ],
-  ])('%s: nothing is served, and one line says why', async (_why, admin, environment, want) => {
+  ])('%s: nothing is served, and one line gives the reason', async (_why, admin, environment, want) => {
     const file = join(await newDirectory(), 'rangeway.json');
     await writeFile(file, JSON.stringify({ ...base, admin, routes: [{ origin: 'http://127.0.0.1:1' }] }));
     await using refused = startRangeway(['--config', file], environment);
@@ -255,7 +255,7 @@ describe('an admin listener that cannot be opened', () => {
     expect(refused.output()).toMatch(want);
   });
 
-  it('where somebody else listens: nothing is served, and one line says why', async () => {
+  it('on a port in use: nothing is served, and one line gives the reason', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as { port: number };

@@ -1,13 +1,13 @@
 /**
- * What the options of a route's cache do, from the configuration file to the bytes on the wire. Each exchange of the table is
- * done on two routes, and comes out differently: an option that is not heeded cannot pass.
+ * The cache options of a route, from the configuration file to the bytes on the wire. Each row of the table runs on two routes
+ * with different outcomes, so that an option without effect fails.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/clocks/until.ts';
 import { type Ask, type OptionGround, type Reply, startOptionGround } from '../support/proxies/option-ground.ts';
 
-/** What is asked of a path, one after another, and where the bodies come from: by these options, and by others or none. */
+/** Requests for one path in order, and the sources of their bodies: with the options, and with `other` (or no) options. */
 type Row = readonly [
   cache: object,
   reply: Reply,
@@ -20,7 +20,7 @@ type Row = readonly [
 const fresh = { 'cache-control': 'max-age=60' };
 const uncached = { 'cache-control': 'no-store' };
 const aged = { age: '100' };
-/** By 40 seconds, and from the beginning. */
+/** Stale by 40 seconds when it arrives. */
 const stale = { ...fresh, ...aged };
 const twice = ['', ''];
 const once = 'origin store';
@@ -179,7 +179,7 @@ describe('overrideTtlByStatus', () => {
   it.each([
     ['public', '200 store'],
     ['must-revalidate', '503 origin'],
-  ])('when the lifetime that it gives to %s is over, and the origin fails: %s', async (directive, want) => {
+  ])('when a %s response outlives it and the origin fails: %s', async (directive, want) => {
     const path = `/override/${directive}`;
     expect(await sourcesOf(path, { ...aged, 'cache-control': directive }, [''])).toBe('origin');
     ground.reply(path, { status: 503, age: '100' });
@@ -205,7 +205,7 @@ describe('setCookie', () => {
   });
 });
 
-describe('what the origin is sent', () => {
+describe('the request to the origin', () => {
   const codings = 'gzip, deflate, br;q=0.9';
 
   it.each([
@@ -225,7 +225,7 @@ describe('what the origin is sent', () => {
 });
 
 describe('staleWhileRevalidateSeconds', () => {
-  it('gives what is stored, and then what the origin has said meanwhile', async () => {
+  it('serves the stale response, and then the one that revalidation has fetched', async () => {
     const path = '/meanwhile/a';
     expect(await sourcesOf(path, stale, [''])).toBe('origin');
     ground.reply(path, fresh);
@@ -244,7 +244,7 @@ describe('staleIfErrorSeconds', () => {
     return got.map(({ status, source }) => `${status} ${source}`);
   };
 
-  it('is for how long what is stored stands in for an origin that fails, or is gone', async () => {
+  it('is for how long a stale response stands in for an origin that fails or is down', async () => {
     for (const path of paths) expect(await sourcesOf(path, stale, [''])).toBe('origin');
     for (const path of paths) ground.reply(path, { status: 503 });
     expect(await gotAll()).toEqual(['200 store', '200 store', '503 origin', '503 origin']);

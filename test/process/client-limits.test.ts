@@ -1,4 +1,4 @@
-/** What the limits for clients do, from the configuration file to the bytes on the wire, on both protocols. */
+/** The limits for clients, from the configuration file to the bytes on the wire, over HTTP/1.1 and HTTP/2. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -40,7 +40,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Starts it with these limits, in cleartext for both protocols. */
+/** Starts a server with these limits, in cleartext for both protocols. */
 async function startWith(name: string, limits: object) {
   const file = join(dir, `${name}.json`);
   const url = `http://127.0.0.1:${(origin.address() as AddressInfo).port}`;
@@ -52,7 +52,7 @@ async function startWith(name: string, limits: object) {
 }
 
 describe('limits.streamsPerConnection', () => {
-  it('is what clients are told', async () => {
+  it('is announced to clients in SETTINGS', async () => {
     await using rangeway = await startWith('streams', { streamsPerConnection: 7 });
     await using client = await H2RawClient.open(rangeway.port);
     const payload = client.frames.find(({ type, flags }) => type === frameType.settings && flags === 0)?.payload;
@@ -79,7 +79,7 @@ describe('limits.responseTimeoutSeconds', () => {
 });
 
 describe('limits.minBytesPerSecond', () => {
-  it('ends the response of who takes less, and of nobody else', async () => {
+  it('ends the response to a client that reads more slowly, and no other', async () => {
     await using rangeway = await startWith('rate', { minBytesPerSecond: 1_000_000, idleTimeoutSeconds: 1 });
     await using slow = await H2RawClient.open(rangeway.port);
     slow.request(1, getFields('/'));
@@ -95,7 +95,7 @@ describe('limits.minBytesPerSecond', () => {
 describe('limits.minUploadBytesPerSecond', () => {
   const limits = { minUploadBytesPerSecond: 1_000, idleTimeoutSeconds: 1 };
   const head = (size: number) => `POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: ${size}\r\n\r\n`;
-  /** Calls again and again, as a client that sends a little at a time, until the promise is settled. */
+  /** Calls `send` every 50 ms, as a client does that sends a little at a time, until the promise is settled. */
   async function whileWaiting<T>(outcome: Promise<T>, send: () => void): Promise<T> {
     const trickle = setInterval(send, 50);
     return await outcome.finally(() => clearInterval(trickle));
@@ -111,7 +111,7 @@ describe('limits.minUploadBytesPerSecond', () => {
     await rangeway.waitFor(/request_timeout/);
   });
 
-  it('answers 408 to one over HTTP/2', async () => {
+  it('answers 408 to such an upload over HTTP/2', async () => {
     await using rangeway = await startWith('upload2', limits);
     await using client = await H2RawClient.open(rangeway.port);
     client.request(1, postFields('/upload'), { endStream: false });
@@ -119,7 +119,7 @@ describe('limits.minUploadBytesPerSecond', () => {
     expect(outcome).toMatchObject({ status: 408 });
   });
 
-  it('lets one pass that is slow and steady', async () => {
+  it('lets an upload pass that is slow but steady', async () => {
     await using rangeway = await startWith('steady', limits);
     await using client = await RawClient.open(rangeway.port);
     const size = 6_000;

@@ -1,4 +1,4 @@
-/** The commands for a running Rangeway as people type them, against one that runs. */
+/** The commands that administer a running server, through the executable. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ import {
 } from '../support/processes/rangeway-process.ts';
 import { runCommand } from '../support/proxies/admin-commands-ground.ts';
 
-/** Runs the executable to its end, with this on its standard input. */
+/** Runs the executable to its end, with `input` on its standard input. */
 async function execute(args: readonly string[], environment: NodeJS.ProcessEnv = {}, input = '') {
   const child = spawn(process.execPath, [join(projectDirectory, 'bin/rangeway.js'), ...args], {
     env: { ...process.env, ...environment },
@@ -62,7 +62,7 @@ describe.each([1, 2])('with %i workers', (workers) => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it('warm fetches what comes from a pipe, ls lists it, purge removes it', async () => {
+  it('warm fetches the URLs that it reads from a pipe, ls lists them, purge removes them', async () => {
     const urls = ['/a', '/b', '/absent'].map((path) => rangeway.url + path);
     const warmed = await execute(['warm', '-'], environment, `# films\n\n${urls.join('\r\n')}`);
     expect(warmed, rangeway.output()).toMatchObject({ code: 1, stderr: `rangeway: ${urls[2]}: the answer was 404\n` });
@@ -92,7 +92,7 @@ describe.each([1, 2])('with %i workers', (workers) => {
     expect((await runCommand(['ls', `${rangeway.url}/b`], environment)).stdout).toContain('(to be validated');
   });
 
-  it('reload ends with 0 when the new configuration is in use, and tells all problems when it cannot be', async () => {
+  it('reload ends with 0 when the new configuration is in use, and lists all problems where it cannot be used', async () => {
     const file = join(dir, 'rangeway.json');
     await writeFile(file, JSON.stringify({ ...config(), lisen: 1, routes: [{ orgin: originUrl }] }));
     expect(await runCommand(['reload'], environment)).toEqual({
@@ -121,7 +121,7 @@ describe.each([1, 2])('with %i workers', (workers) => {
     other.close().closeAllConnections();
   });
 
-  it('a wrong token is told as such', async () => {
+  it('a wrong token is reported as such', async () => {
     const { code, stdout, stderr } = await runCommand(['ls', '--token', 'env:OTHER'], {
       ...environment,
       OTHER: 'x'.repeat(20),
@@ -152,7 +152,7 @@ describe('flags of serve', () => {
 });
 
 describe('rangeway probe', () => {
-  it('tells what the origin lacks', async () => {
+  it('reports what the origin lacks', async () => {
     const origin = createServer((_, response) => response.end('0123456789')).listen(0, '127.0.0.1');
     await once(origin, 'listening');
     const { code, stdout, stderr } = await runCommand([

@@ -1,4 +1,4 @@
-/** The executable with few file descriptors: what clients get where there is none left, and what is kept for others. */
+/** The executable with few file descriptors: responses when none is free, and the descriptors reserved for origins and files. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -30,7 +30,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Starts the executable, which may have so many descriptors and no more. */
+/** Starts the executable with a limit on its descriptors. */
 async function startWith(descriptors: number): Promise<RangewayProcess & { readonly port: number }> {
   const flags = `--listen 127.0.0.1:0 --dir ${dir}`;
   const line = `ulimit -n ${descriptors} && exec "${process.execPath}" bin/rangeway.js ${originUrl} ${flags}`;
@@ -47,11 +47,11 @@ async function ask(client: RawClient, path: string): Promise<RawResponse> {
 }
 
 describe('a process without a free file descriptor', () => {
-  itWith(['prlimit'], 'says that it is at fault, and not the origin, and goes on with hits', async () => {
+  itWith(['prlimit'], 'answers 503 as its own fault, not the origin’s, and goes on serving hits', async () => {
     await using rangeway = await startWith(256);
     await using client = await RawClient.open(rangeway.port);
     expect((await ask(client, '/stored')).status).toBe(200);
-    // The connection to the origin that was used is closed, so that the next miss needs another one.
+    // Closes the pooled connection to the origin, so that the next miss needs a new descriptor.
     const before = openDescriptors(rangeway.pid);
     origin.closeIdleConnections();
     await until('the connection to the origin is gone', async () => openDescriptors(rangeway.pid) < before);

@@ -1,4 +1,4 @@
-/** Errors of our own as clients of the executable get them: forms, pages, and what is never in them. */
+/** The proxy's own error responses, through the executable: formats, error pages, and what they must not disclose. */
 
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { type RangewayProcess, startConfigured, startRangeway } from '../support
 const html = '<!doctype html>\n<title>Away</title>\n<p>Back in a minute – über alles hinweg.\n';
 const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8';
 
-/** Those who ask for a tunnel get the same. */
+/** A request for a tunnel gets the same error. */
 const handshake = {
   connection: 'Upgrade',
   upgrade: 'websocket',
@@ -86,7 +86,7 @@ async function ask(path: string, headers: Record<string, string> = {}, method = 
 const json = 'application/problem+json';
 const plain = 'text/plain; charset=utf-8';
 
-describe('an error of our own', () => {
+describe('an error of the proxy itself', () => {
   it.each<[string, Record<string, string>, number, string, string, RegExp]>([
     ['/dead', {}, 502, 'connection_refused', json, /^\{"title":"Bad Gateway","status":502,"detail":"[^"]+"\}\n$/],
     ['/dead', { accept: '*/*' }, 502, 'connection_refused', json, /^\{/],
@@ -143,17 +143,17 @@ describe('an error of our own', () => {
       expect(all).not.toContain(String(inside));
   });
 
-  it.each(['/dead', '/paged/dead', '/nowhere'])('HEAD %s says what GET would', async (path) => {
+  it.each(['/dead', '/paged/dead', '/nowhere'])('HEAD %s has the fields of GET', async (path) => {
     for (const accept of ['*/*', 'text/plain', browser]) {
-      const { date: _then, ...fields } = (await ask(path, { accept })).fields;
+      const { date: _getDate, ...fields } = (await ask(path, { accept })).fields;
       const head = await ask(path, { accept }, 'HEAD');
-      const { date: _now, ...headFields } = head.fields;
+      const { date: _headDate, ...headFields } = head.fields;
       expect(headFields).toEqual(fields);
       expect(head.body).toBe('');
     }
   });
 
-  it('keeps its fields beside a page: the length that a 416 tells', async () => {
+  it('keeps its own fields with an error page: Content-Range of a 416', async () => {
     expect((await ask('/paged/file')).body).toBe('the origin');
     const { status, fields, body } = await ask('/paged/file', { range: 'bytes=99-' });
     expect(status).toBe(416);
@@ -163,7 +163,7 @@ describe('an error of our own', () => {
 });
 
 describe("the origin's own error", () => {
-  it.each(['/paged/own', '/live/own'])('%s is passed on as it came, whatever is accepted', async (path) => {
+  it.each(['/paged/own', '/live/own'])('%s is relayed unchanged, whatever Accept says', async (path) => {
     for (const accept of ['text/html', 'application/json']) {
       const { status, fields, body } = await ask(path, { accept });
       expect({ status, type: fields['content-type'], body }).toEqual({

@@ -1,4 +1,4 @@
-/** What one client can keep from another, from the configuration file to the bytes on the wire: nothing. */
+/** Shares of one client, from the configuration file to the bytes on the wire: no client can starve another. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { type RangewayProcess, startConfigured } from '../support/processes/rang
 let dir: string;
 let origin: Server;
 let url: string;
-/** The paths of the requests that the origin has. */
+/** The paths of the requests that the origin has received. */
 const asked: string[] = [];
 
 beforeAll(async () => {
@@ -43,11 +43,11 @@ afterAll(async () => {
 });
 
 interface Options {
-  /** Of the route's origin. */
+  /** Options of the route's origin. */
   readonly origin?: object;
-  /** Of the route. */
+  /** Options of the route. */
   readonly route?: object;
-  /** Of the server. */
+  /** Limits of the server. */
   readonly limits?: object;
 }
 
@@ -63,7 +63,7 @@ async function start(options: Options = {}): Promise<RangewayProcess & { readonl
   });
 }
 
-/** Any address of this machine is another client. */
+/** Opens a request from a local address. Each loopback address counts as another client. */
 function open(base: string, path: string, address: string, more: object = {}): ClientRequest {
   const request = openRequest(base + path, { localAddress: address, agent: false, ...more });
   request.on('error', () => {});
@@ -75,7 +75,7 @@ async function answer(request: ClientRequest) {
   return { status: response.statusCode, text: (await buffer(response)).toString() };
 }
 
-/** An upload that has begun and does not go on. */
+/** Begins an upload that stalls after one byte. */
 function beginUpload(base: string, path: string, address: string): ClientRequest {
   const upload = open(base, path, address, { method: 'POST', headers: { 'content-length': 1000 } });
   upload.write('x');
@@ -86,7 +86,7 @@ const attacker = '127.0.0.2';
 const victim = '127.0.0.3';
 
 describe('connections to the origin', () => {
-  it('are left for others, however many uploads of one client do not go on', async () => {
+  it('are left for other clients, however many uploads of one client stall', async () => {
     await using rangeway = await start();
     const uploads = Array.from({ length: 140 }, (_, index) => beginUpload(rangeway.url, `/upload/${index}`, attacker));
     await expect.poll(() => asked.length).toBe(32);
@@ -95,7 +95,7 @@ describe('connections to the origin', () => {
     for (const upload of uploads) upload.destroy();
   });
 
-  it('are as many for one client as origin.connectionsPerClient says', async () => {
+  it('are limited to origin.connectionsPerClient for one client', async () => {
     await using rangeway = await start({ origin: { connections: 4, connectionsPerClient: 3 } });
     const uploads = Array.from({ length: 10 }, (_, index) => beginUpload(rangeway.url, `/upload/${index}`, attacker));
     await expect.poll(() => asked.length).toBe(3);
@@ -104,7 +104,7 @@ describe('connections to the origin', () => {
     for (const upload of uploads) upload.destroy();
   });
 
-  it('are not held by uploads of which no byte of the body has come', async () => {
+  it('are not held by uploads whose body has not begun', async () => {
     await using rangeway = await start({ origin: { connections: 1 } });
     const upload = open(rangeway.url, '/upload', attacker, { method: 'POST', headers: { 'content-length': 4 } });
     upload.flushHeaders();
@@ -130,7 +130,7 @@ describe('tunnels', () => {
   const refusal = async (base: string, address: string) =>
     (await answer(open(base, '/socket', address, upgrade).end())).status;
 
-  it('are as many for one client as limits.tunnelsPerClient says', async () => {
+  it('are limited to limits.tunnelsPerClient for one client', async () => {
     await using rangeway = await start({ route: { limits: { tunnelsPerClient: 2 } } });
     const tunnels = [await openTunnel(rangeway.url, attacker), await openTunnel(rangeway.url, attacker)];
     expect(await refusal(rangeway.url, attacker)).toBe(429);
@@ -141,7 +141,7 @@ describe('tunnels', () => {
     for (const tunnel of tunnels) tunnel.destroy();
   });
 
-  it('are 256 for one client where nothing is said', async () => {
+  it('are limited to 256 for one client by default', async () => {
     await using rangeway = await start();
     const tunnels = await Promise.all(Array.from({ length: 256 }, () => openTunnel(rangeway.url, attacker)));
     expect(await refusal(rangeway.url, attacker)).toBe(429);
@@ -149,7 +149,7 @@ describe('tunnels', () => {
     for (const tunnel of tunnels) tunnel.destroy();
   });
 
-  it('are closed when nothing has come for limits.tunnelIdleTimeoutSeconds', async () => {
+  it('are closed when they were idle for limits.tunnelIdleTimeoutSeconds', async () => {
     await using rangeway = await start({ route: { limits: { tunnelIdleTimeoutSeconds: 0.5 } } });
     const tunnel = await openTunnel(rangeway.url, victim);
     tunnel.resume();

@@ -1,4 +1,4 @@
-/** What the options about fields do, from the configuration file to the bytes on both wires. */
+/** The options about fields, from the configuration file to the bytes at the client and at the origin. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -53,7 +53,7 @@ const routes: Record<string, object> = {
 let origin: Server;
 let dir: string;
 const started: RangewayProcess[] = [];
-/** What the origin was asked, by path. */
+/** The request fields that the origin has received, by path. */
 const seen = new Map<string, IncomingHttpHeaders[]>();
 
 const originUrl = () => `http://127.0.0.1:${(origin.address() as AddressInfo).port}`;
@@ -94,7 +94,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Starts a server with all the routes, and gives its address. */
+/** Starts a server with these routes (all, by default), and returns its URL. */
 async function serve(options: object = {}, own: Record<string, object> = routes): Promise<string> {
   const file = join(dir, `${started.length}.json`);
   const config = {
@@ -132,7 +132,7 @@ const claims = {
   'x-forwarded-proto': 'https',
   'x-forwarded-host': 'evil.test, shop.test:8443',
   forwarded: 'for=198.51.100.66;host=evil.test, for="[2001:db8::7]:5";host=other.test;proto=https',
-  // Who the client is.
+  // The identity of the client.
   'remote-user': 'ada',
   'x-client-cert': 'cert',
   'x-original-url': '/admin',
@@ -141,7 +141,7 @@ const claims = {
 describe('trustedProxies, trustedFields and pseudonym', () => {
   it.each<[name: string, options: object, want: IncomingHttpHeaders]>([
     [
-      'nobody',
+      'no peer',
       {},
       {
         'x-forwarded-for': '127.0.0.1',
@@ -151,7 +151,7 @@ describe('trustedProxies, trustedFields and pseudonym', () => {
       },
     ],
     [
-      'others',
+      'other addresses',
       { trustedProxies: ['192.0.2.0/24', 'unix'] },
       { 'x-forwarded-for': '127.0.0.1', 'x-forwarded-proto': 'http', 'x-real-ip': '127.0.0.1' },
     ],
@@ -205,7 +205,7 @@ describe('trustedProxies, trustedFields and pseudonym', () => {
     expect(names.filter((name) => name in seenFields)).toEqual(names.filter((name) => name in want));
   });
 
-  it('believe those who connect to a Unix socket, if the operator says so', async () => {
+  it('believe peers of a Unix socket where trustedProxies has "unix"', async () => {
     for (const [trustedProxies, want] of [
       [['unix'], '192.0.2.7, unknown'],
       [['127.0.0.1'], 'unknown'],
@@ -222,7 +222,7 @@ describe('trustedProxies, trustedFields and pseudonym', () => {
     }
   });
 
-  it('tell the log who asked', async () => {
+  it('decide which client the log names', async () => {
     const base = await serve({ trustedProxies: ['127.0.0.1'] }, { plain: {} });
     await ask(`${base}/plain/log`, claims);
     const [line] = (await started.at(-1)?.waitFor(/.*"event":"request".*\/plain\/log.*/)) ?? [''];
@@ -230,7 +230,7 @@ describe('trustedProxies, trustedFields and pseudonym', () => {
   });
 
   it.each([
-    ['an authority that is none', { 'x-forwarded-host': 'a b' }, 400],
+    ['an invalid authority', { 'x-forwarded-host': 'a b' }, 400],
     ['a loop by Via', { via: '1.1 edge' }, 508],
     ['a loop by CDN-Loop', { 'cdn-loop': 'other; a=", EDGE;a=1' }, 508],
   ])('refuse %s', async (_name, headers, status) => {
@@ -253,7 +253,7 @@ describe('the options of a route', () => {
       'OPTIONS',
     );
 
-  it('cors: preflight requests are answered here', async () => {
+  it('cors: the proxy answers preflight requests itself', async () => {
     const { status, fields } = await preflight('/cors/a', app);
     expect([status, fields]).toEqual([
       204,
@@ -269,7 +269,7 @@ describe('the options of a route', () => {
     expect((await preflight('/cors/a', 'https://evil.test')).fields['access-control-allow-origin']).toBeUndefined();
   });
 
-  it('cors: every option shows', async () => {
+  it('cors: every option has its field', async () => {
     expect((await preflight('/page/a', app)).fields).toMatchObject({
       'access-control-allow-credentials': 'true',
       'access-control-allow-methods': 'GET, PUT',
@@ -293,8 +293,8 @@ describe('the options of a route', () => {
     ['a 412', '/cors/b', { 'if-match': '"2"' }, 412],
     ['a 416', '/cors/b', { range: 'bytes=50-' }, 416],
     ['an error of the origin', '/cors/broken', {}, 500],
-    ['an error of our own', '/cors/c', { 'cache-control': 'only-if-cached' }, 504],
-  ])('cors: %s varies by Origin and exposes what is to be read, and has nothing of the origin’s', async (...row) => {
+    ['an error of the proxy itself', '/cors/c', { 'cache-control': 'only-if-cached' }, 504],
+  ])('cors: %s varies by Origin, exposes fields, and has no CORS fields of the origin', async (...row) => {
     const [, path, headers, status] = row;
     const got = await ask(base + path, { ...headers, origin: app });
     expect(got.status).toBe(status);
@@ -303,11 +303,11 @@ describe('the options of a route', () => {
     expect(got.fields['access-control-allow-methods']).toBeUndefined();
     const other = await ask(base + path, headers);
     expect(other.fields['access-control-allow-origin']).toBeUndefined();
-    // What our own errors are written in varies by Accept besides.
+    // Errors of the proxy itself vary by Accept as well.
     for (const { fields } of [got, other]) expect(fields.vary).toMatch(/^(?:Accept, )?Origin$/);
   });
 
-  it('cors: one stored response is for all pages, and the origin never hears of them', async () => {
+  it('cors: all pages share one stored response, and GET requests to the origin have no Origin', async () => {
     for (const page of [app, 'https://evil.test']) await ask(`${base}/cors/shared`, { origin: page });
     expect(seen.get('/cors/shared')).toHaveLength(1);
     expect(lastSeen('/cors/shared').origin).toBeUndefined();
@@ -317,7 +317,7 @@ describe('the options of a route', () => {
     expect(lastSeen('/plain/cors').origin).toBe(app);
   });
 
-  it('security: takes the place of the origin’s, and Strict-Transport-Security is for those who ask over TLS', async () => {
+  it('security: replaces the fields of the origin, and sends Strict-Transport-Security only over TLS', async () => {
     const over = (scheme: string) => ask(`${base}/secure/a`, { 'x-forwarded-proto': scheme });
     expect((await over('https')).fields).toMatchObject({
       'strict-transport-security': 'max-age=63072000',
@@ -332,18 +332,18 @@ describe('the options of a route', () => {
 
   const sent = { cookie: 'a=b', authorization: 'Basic dXNlcjp4', 'x-set': 'theirs', 'x-add': 'theirs' };
 
-  it('fields.toOrigin: the origin gets what the operator says, and the cache shares what comes', async () => {
+  it('fields.toOrigin: the origin gets the configured fields, and the cache may share the response', async () => {
     await ask(`${base}/rules/a`, sent);
-    const given = lastSeen('/rules/a');
-    expect(given).toMatchObject({
+    const head = lastSeen('/rules/a');
+    expect(head).toMatchObject({
       authorization: 'Bearer s3cret',
       'x-key': 'key of a file',
       'x-set': 'ours',
       'x-add': 'theirs, ours',
     });
-    expect([given.cookie, given['x-real-ip'], given['x-forwarded-for']]).toEqual([undefined, undefined, '127.0.0.1']);
+    expect([head.cookie, head['x-real-ip'], head['x-forwarded-for']]).toEqual([undefined, undefined, '127.0.0.1']);
     expect((await ask(`${base}/rules/a`)).fields['cache-status']).toContain('hit');
-    // Without the rule it is for the one whose credentials they were.
+    // Without the rule, the client's own Authorization keeps the response from being shared.
     await ask(`${base}/plain/a1`, sent);
     await ask(`${base}/plain/a1`);
     expect(seen.get('/plain/a1')).toHaveLength(2);
@@ -354,7 +354,7 @@ describe('the options of a route', () => {
     ['a 206', '/rules/b', { range: 'bytes=1-3' }, 206],
     ['a 304', '/rules/b', { 'if-none-match': '"1"' }, 304],
     ['an error of the origin', '/rules/broken', {}, 500],
-    ['an error of our own', '/rules/c', { 'cache-control': 'only-if-cached' }, 504],
+    ['an error of the proxy itself', '/rules/c', { 'cache-control': 'only-if-cached' }, 504],
   ])('fields.toClient: %s', async (_name, path, headers, status) => {
     const got = await ask(base + path, headers);
     expect(got.status).toBe(status);
@@ -362,13 +362,13 @@ describe('the options of a route', () => {
     expect([got.fields['server'], got.fields['x-theirs']]).toEqual([undefined, undefined]);
   });
 
-  it('fields.toClient: caches after this one are told to keep what the origin sends, and no error of our own', async () => {
+  it('fields.toClient: sets Cache-Control for downstream caches on origin responses, and not on errors of the proxy itself', async () => {
     expect((await ask(`${base}/kept/a`)).fields['cache-control']).toBe('public, max-age=600');
     const error = await ask(`${base}/kept/b`, { 'cache-control': 'only-if-cached' });
     expect([error.status, error.fields['cache-control']]).toEqual([504, 'no-store']);
   });
 
-  it('fields.toClient: an interim response loses what is removed', async () => {
+  it('fields.toClient: removes fields from interim responses too', async () => {
     const hints: IncomingHttpHeaders[] = [];
     for (const path of ['/plain/hints', '/rules/hints']) {
       const asking = get(base + path, { agent: false });
@@ -380,7 +380,7 @@ describe('the options of a route', () => {
     expect(hints.map((headers) => headers['link'])).toEqual(['</a>; rel=preload', '</a>; rel=preload']);
   });
 
-  it('fields, cors: a request for a tunnel too, whose Origin the origin has to see', async () => {
+  it('fields, cors: the rules apply to a request for a tunnel, and its Origin is forwarded', async () => {
     const upgrade = (path: string) =>
       ask(base + path, {
         ...sent,
@@ -400,7 +400,7 @@ describe('the options of a route', () => {
 });
 
 describe('rules', () => {
-  it('are in the keys of what is stored: after another start with others nothing of it is used', async () => {
+  it('are part of the keys of entries: after a restart with other rules no entry is used', async () => {
     const store = { dir: join(dir, 'store') };
     const asked = () => seen.get('/a/kept')?.length;
     for (const [remove, want] of [
@@ -410,7 +410,7 @@ describe('rules', () => {
       [['Cookie'], 2],
     ] as const) {
       const base = await serve({ store }, { a: { fields: { toOrigin: { remove } } } });
-      // Where it listens is another port each time, and a key has the one that clients ask for.
+      // Each start listens on another port. A key has the authority of the request, so Host is fixed.
       await ask(`${base}/a/kept`, { host: 'kept.test' });
       await started.at(-1)?.stop('SIGTERM');
       expect(asked()).toBe(want);
@@ -419,7 +419,7 @@ describe('rules', () => {
 
   it.each([
     [
-      'a secret that is not there',
+      'a secret that is not set',
       { setSecret: { 'X-A': 'env:RANGEWAY_TEST_NOWHERE' } },
       1,
       /RANGEWAY_TEST_NOWHERE is not set/,
@@ -431,7 +431,7 @@ describe('rules', () => {
       /file:\/nowhere\/at\/all cannot be read/,
     ],
     [
-      'a rule for what is no matter of rules',
+      'a rule for a field that rules may not touch',
       { remove: ['Via'] },
       2,
       /toOrigin\.remove\[0\].*"via" is how loops are found/,

@@ -9,28 +9,28 @@ import { type RangewayProcess, startProxy } from '../support/processes/rangeway-
 
 const mebibyte = 1024 * 1024;
 
-/** What the process may take, whatever the size of the body. */
+/** Upper limit on the memory of the process, whatever the size of the body. */
 const memoryBytes = 512 * mebibyte;
 
-/** How far one reader is behind the other: by more than may be held for it, or by less than the window of a fill. */
+/** Distance between the two readers: more than may be buffered for the slower one, or less than the window of a fill. */
 const farBehind = memoryBytes + 128 * mebibyte;
 const littleBehind = mebibyte;
 
-/** RANGEWAY_LARGE_BODY_BYTES=10000000000 is what CI tries. The default tells a buffered body from a streamed one already. */
+/** CI sets RANGEWAY_LARGE_BODY_BYTES=10000000000. The default already tells a buffered body from a streamed one. */
 const { RANGEWAY_LARGE_BODY_BYTES: askedBytes = 576 * mebibyte } = process.env;
 const relayedBytes = Number(askedBytes);
-/** What is stored has to find room on the disk. */
+/** A stored body must fit on the disk. */
 const storedBytes = Math.min(relayedBytes, 2048 * mebibyte);
-if (!(storedBytes > memoryBytes)) throw new Error(`a body of ${askedBytes} bytes could be buffered, and prove nothing`);
+if (!(storedBytes > memoryBytes)) throw new Error(`a body of ${askedBytes} bytes fits into memory and proves nothing`);
 
-/** At some 30 MB/s the slowest machine is through. */
+/** Allows for 30 MB/s on a slow machine. */
 const timeoutMs = (bytes: number): number => 60_000 + bytes / 30_000;
 
 type Proxy = RangewayProcess & { readonly url: string };
 
 describe('a body larger than the memory of the process', () => {
   itOnLinux(
-    'too large for the disk store, of known length: each reader has it relayed, at its own pace',
+    'too large for the disk store, of known length: is relayed to each reader at its own pace',
     () =>
       withProxy({ sizeBytes: relayedBytes, hasLength: true, store: 'disk', maxSize: '64MB' }, async (proxy, origin) => {
         const { fast, slow } = await downloadTwice(proxy, origin, farBehind);
@@ -43,7 +43,7 @@ describe('a body larger than the memory of the process', () => {
 
   for (const store of ['disk', 'memory'] as const) {
     itOnLinux(
-      `outgrows the ${store} store, of unknown length: two readers go on with one fill, at the pace of the slower one`,
+      `outgrows the ${store} store, of unknown length: two readers share one fill, at the pace of the slower one`,
       () =>
         withProxy({ sizeBytes: relayedBytes, hasLength: false, store, maxSize: '64MB' }, async (proxy, origin) => {
           const { fast, slow } = await downloadTwice(proxy, origin, littleBehind);
@@ -56,7 +56,7 @@ describe('a body larger than the memory of the process', () => {
   }
 
   itOnLinux(
-    'fits into the disk store: a reader may stay far behind, and ranges are hits afterwards',
+    'that fits into the disk store: lets a reader stay far behind, and its ranges are hits afterwards',
     () =>
       withProxy({ sizeBytes: storedBytes, hasLength: true, store: 'disk', maxSize: '5GB' }, async (proxy, origin) => {
         const { fast, slow } = await downloadTwice(proxy, origin, farBehind);
@@ -81,7 +81,7 @@ interface Setting {
   readonly maxSize: string;
 }
 
-/** Runs a test with a new proxy before an origin of one body, and checks what memory the proxy took. */
+/** Runs a test with a new proxy in front of an origin with one body, and checks the peak memory of the proxy. */
 async function withProxy(
   { sizeBytes, hasLength, store, maxSize }: Setting,
   test: (proxy: Proxy, origin: PeriodicOrigin) => Promise<void>,
@@ -98,7 +98,7 @@ async function withProxy(
   }
 }
 
-/** Two downloads of the same, the second of which stays behind the first. */
+/** Downloads the body twice at a time; the second download stays `bytesBehind` behind the first. */
 async function downloadTwice({ url }: Proxy, origin: PeriodicOrigin, bytesBehind: number) {
   const leader = new Download(`${url}/body`);
   const follower = new Download(`${url}/body`, { behind: { leader, bytes: bytesBehind } });

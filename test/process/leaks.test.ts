@@ -14,17 +14,17 @@ import { projectDirectory, startProxy } from '../support/processes/rangeway-proc
 import { isPeriodic, periodicPiece } from '../support/values/periodic-body.ts';
 
 const sizeBytes = 8 * 1024 * 1024 + 1;
-/** What the origin sends while the first clients come and go. */
+/** The origin sends these bytes while the first clients come and go. */
 const firstBytes = sizeBytes >> 1;
 
 const clientsAtOnce = 100;
 const seed = 20_260_101;
 
-/** A client that goes away. */
+/** A client that leaves before the end of its response. */
 interface Leaver {
-  /** Where its range begins; undefined where it asks for the whole. */
+  /** Start of its range; undefined: it asks for the whole body. */
   readonly start: number | undefined;
-  /** How much of the body it reads before, at most; undefined where it does not even wait for the head. */
+  /** Bytes of the body that it reads at most before it leaves; undefined: it does not even wait for the head. */
   readonly readBytes: number | undefined;
   readonly way: 'reset' | 'close';
 }
@@ -35,7 +35,7 @@ const leavers = fc.record<Leaver>({
   way: fc.constantFrom('reset', 'close'),
 });
 
-/** Asks, reads some of the bytes before `presentBytes`, and leaves. */
+/** Sends the request, reads only bytes below offset `presentBytes`, and leaves. */
 async function comeAndGo(url: URL, { start, readBytes, way }: Leaver, presentBytes: number): Promise<void> {
   await using client = await RawClient.open(Number(url.port));
   const rangeLine = start === undefined ? '' : `Range: bytes=${start}-\r\n`;
@@ -50,7 +50,7 @@ async function comeAndGo(url: URL, { start, readBytes, way }: Leaver, presentByt
 }
 
 describe(`${2 * clientsAtOnce} clients that leave in the middle, of a fill and of hits (seed ${seed})`, () => {
-  itOnLinux('the disk store holds no file and no connection for them', async () => {
+  itOnLinux('the disk store keeps no file and no connection open for them', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'rangeway-leaks-'));
     try {
       // Too little memory for the body, so that hits open its file.
@@ -60,7 +60,7 @@ describe(`${2 * clientsAtOnce} clients that leave in the middle, of a fill and o
     }
   });
 
-  itOnLinux('the memory store holds no connection for them', () => expectNothingLeft(['--store', 'memory']));
+  itOnLinux('the memory store keeps no connection open for them', () => expectNothingLeft(['--store', 'memory']));
 });
 
 async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
@@ -79,7 +79,7 @@ async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
   const { status, bytes, headers } = await new Download(`${proxy.url}/body`).ended;
   expect([status, bytes]).toEqual([200, sizeBytes]);
   expect(headers['cache-status']).toContain('hit');
-  // Once for the file, and by the few that were far ahead before the first of them found out that no parts are given.
+  // One request fetches the file. A few ranges far ahead ask the origin too, until it turns out that it has no ranges.
   expect(origin.requests).toBeLessThan(clientsAtOnce / 5);
 }
 
@@ -87,17 +87,17 @@ describe('clients that abort in the middle', () => {
   const roundClients = 300;
   const pieceBytes = 256 * 1024;
   const bodyBytes = 8 * pieceBytes;
-  /** A client that leaves anything behind leaves its buffers; what is known of each name that was asked for is less. */
+  /** A leaked client leaks its buffers, which are larger than this. The metadata of each URL is smaller. */
   const bytesForEach = 8 * 1024;
 
-  /** Of a miss, of a range of a fill that others share, and of a hit. */
+  /** Returns the head of a miss, of a hit, or of a range of a fill that other clients share. */
   const requestOf = (client: number): string => {
     if (client % 3 === 0) return `GET /miss/${client} HTTP/1.1\r\n`;
     if (client % 3 === 1) return `GET /hit HTTP/1.1\r\n`;
     return `GET /fill/${client >> 5} HTTP/1.1\r\nRange: bytes=${(client * 4093) % bodyBytes}-\r\n`;
   };
 
-  itOnLinux(`leave nothing in memory, ${roundClients} after as many others`, async () => {
+  itOnLinux(`leave nothing in memory: ${roundClients} more of them take no more`, async () => {
     const dir = await mkdtemp(join(tmpdir(), 'rangeway-aborts-'));
     const body = Buffer.concat(Array.from({ length: 8 }, (_, index) => periodicPiece(index * pieceBytes, bodyBytes)));
     let running = 0;
@@ -133,7 +133,7 @@ describe('clients that abort in the middle', () => {
         for (let client = from; client < from + roundClients; client += 30) {
           await Promise.all(Array.from({ length: 30 }, (_, index) => abort(client + index)));
         }
-        // The transfers have ended that went on, and their bytes are stored.
+        // Fills that outlive their clients end here, and their bytes are stored.
         await expect.poll(() => running).toBe(0);
         await expect.poll(() => openDescriptors(proxy.pid)).toBeLessThanOrEqual(descriptors);
         reports += 1;
@@ -142,7 +142,7 @@ describe('clients that abort in the middle', () => {
         const { heapUsed, external } = JSON.parse(live) as { heapUsed: number; external: number };
         return heapUsed + external;
       };
-      // What is compiled, opened and made for the first clients stays.
+      // The first round compiles code and opens files that stay.
       await liveAfter(0);
       const before = await liveAfter(roundClients);
       expect(await liveAfter(2 * roundClients)).toBeLessThan(before + roundClients * bytesForEach);

@@ -1,4 +1,4 @@
-/** What the limits of routes do, from the configuration file to the bytes on the wire. */
+/** The limits of routes, from the configuration file to the bytes on the wire. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -47,10 +47,10 @@ let dir: string;
 let rangeway: RangewayProcess;
 let base: string;
 const held = new Map<string, ServerResponse>();
-/** What the origin was asked, and how much it got of bodies that broke off. */
+/** The paths that the origin was asked for, and `<path> broke off` for each body that was cut. */
 const asked: string[] = [];
 
-/** Paths with `slow` in them are answered by a test. */
+/** Answers a request at the origin. A test completes the response to a path with `slow` in it. */
 async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = request.url ?? '';
   asked.push(path);
@@ -93,7 +93,7 @@ afterAll(async () => {
 interface Sent {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Any address of this machine is another client. */
+  /** Each loopback address counts as another client. */
   readonly localAddress?: string;
 }
 
@@ -119,7 +119,7 @@ const over = (path: string, count = 1) =>
   rangeway.waitFor(new RegExp(`(?:"event":"request"[^\\n]*"${path}"[^]*?){${count}}`));
 
 describe('rate', () => {
-  it('lets so many requests pass, tells the client where it stands, and refuses it the rest', async () => {
+  it('lets the configured number of requests pass, reports the state in RateLimit fields, and refuses further ones', async () => {
     const limits: unknown[] = [];
     for (const path of ['/rate/a', '/rate/a', '/rate/b']) {
       const { status, field } = await ask(path);
@@ -135,7 +135,7 @@ describe('rate', () => {
     expect((await ask('/rate/b', other)).status).toBe(200);
   });
 
-  it('of a burst of one lets the next one pass after as long as Retry-After says', async () => {
+  it('with a burst of one lets the next request pass after the time in Retry-After', async () => {
     expect((await ask('/burst/a')).status).toBe(200);
     const refused = await ask('/burst/a');
     expect([refused.status, refused.field('retry-after')]).toEqual([429, '1']);
@@ -144,7 +144,7 @@ describe('rate', () => {
 });
 
 describe('requestsPerClient', () => {
-  it('refuses a client more requests at a time, until one is over or left', async () => {
+  it('refuses a client more concurrent requests until one has ended or its client has left', async () => {
     const slow = await begin('/client/slow');
     const refused = await ask('/client/a');
     expect([refused.status, refused.field('retry-after')]).toEqual([429, '1']);
@@ -170,22 +170,22 @@ describe('bodyBytes', () => {
     expect(asked.length - before).toBe(status === 200 ? 1 : 0);
   });
 
-  it('refuses what is announced as larger before any of it is sent', async () => {
+  it('refuses a larger announced body before any of it is sent', async () => {
     const headers = { 'content-length': '1000000000', expect: '100-continue' };
     const request = open('/body/b', { method: 'POST', headers });
-    let isAsked = false;
+    let isContinued = false;
     request.on('continue', () => {
-      isAsked = true;
+      isContinued = true;
     });
     request.on('error', () => {});
     request.flushHeaders();
     const [response] = await once(request, 'response');
-    expect([response.statusCode, response.headers.connection, isAsked]).toEqual([413, 'close', false]);
+    expect([response.statusCode, response.headers.connection, isContinued]).toEqual([413, 'close', false]);
     request.destroy();
     expect(asked).not.toContain('/body/b');
   });
 
-  it('ends a body of chunks when it becomes larger, here and at the origin', async () => {
+  it('ends a chunked body that grows larger, at the client and at the origin', async () => {
     const request = open('/body/c', { method: 'POST', headers: { 'transfer-encoding': 'chunked' } });
     request.on('error', () => {});
     request.write(Buffer.alloc(800));
@@ -222,7 +222,7 @@ describe('fills', () => {
 describe('amplification', () => {
   const tail = { headers: { range: 'bytes=-1' } };
 
-  it('refuses who has the origin send much for little, with what is stored excepted, and nobody else', async () => {
+  it('refuses a client whose small ranges make the origin send much, except for hits, and no other client', async () => {
     const statuses: unknown[] = [];
     for (const file of [1, 2, 3, 4]) {
       const { status, field } = await ask(`/amplified/${file}`, tail);
@@ -234,7 +234,7 @@ describe('amplification', () => {
     expect(asked).not.toContain('/amplified/4');
     expect((await ask('/amplified/1', tail)).field('cache-status')).toContain('hit');
     expect((await ask('/amplified/5', { ...tail, ...other })).status).toBe(206);
-    // What is read pays for it.
+    // Bytes that the client reads reduce its debt.
     await ask('/amplified/1');
     expect((await ask('/amplified/4', tail)).status).toBe(206);
   });

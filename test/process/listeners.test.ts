@@ -1,4 +1,4 @@
-/** What the options of listeners do, from the configuration file to the bytes on the wire. */
+/** The options of listeners, from the configuration file to the bytes on the wire. */
 
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -42,14 +42,14 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-/** Writes a configuration; gives the arguments that name it. */
+/** Writes a configuration file, and returns the arguments that name it. */
 async function configure(options: object): Promise<string[]> {
   const config = { store: { type: 'memory' }, log: { format: 'json' }, routes: [{ origin: originUrl }], ...options };
   await writeFile(join(dir, 'rangeway.json'), JSON.stringify(config));
   return ['--config', join(dir, 'rangeway.json')];
 }
 
-/** Waits until it is ready; gives its addresses. */
+/** Waits until the server is ready, and returns its addresses. */
 async function addressesOf(rangeway: RangewayProcess): Promise<string[]> {
   const [line] = await rangeway.waitFor(/^.*"stage":"ready".*$/m);
   return (JSON.parse(line) as { addresses: string[] }).addresses;
@@ -63,7 +63,7 @@ async function start(options: object): Promise<{ rangeway: RangewayProcess; addr
 const portOf = (address = '') => Number(new URL(address).port);
 const request = 'GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
-/** A response over TLS, with the name on the certificate of the server. */
+/** Fetches a response over TLS, with the subject of the server's certificate. */
 async function overTls(
   url: string,
   options: RequestOptions = {},
@@ -75,7 +75,7 @@ async function overTls(
 }
 
 describe('listeners', () => {
-  it('of every kind stand beside one another, and their addresses are told', async () => {
+  it('of every kind work side by side, and their addresses are logged', async () => {
     const pair = await writeTestCertificate(dir);
     const other = await writeTestCertificate(dir, 'other', exactCertificate);
     const certificates = [pair, other].map(({ certFile, keyFile }) => ({ certFile, keyFile }));
@@ -164,7 +164,7 @@ describe('listeners', () => {
     expect(await subject()).toBe('exact');
   });
 
-  it('have so many connections, and close those beyond', async () => {
+  it('close connections beyond limits.connections', async () => {
     const { rangeway, addresses } = await start({
       listen: '127.0.0.1:0',
       limits: { connections: 1, connectionsPerClient: 0 },
@@ -177,7 +177,7 @@ describe('listeners', () => {
     await rangeway.waitFor(/"error":"too_many_connections"/);
   });
 
-  it('have so many connections of one client, not counting trusted proxies', async () => {
+  it('close connections of one client beyond limits.connectionsPerClient, trusted proxies excepted', async () => {
     const limits = { connectionsPerClient: 1 };
     const listen = ['127.0.0.1:0', { address: '127.0.0.1:0', proxyProtocol: true }];
     const { rangeway, addresses } = await start({ listen, limits, trustedProxies: ['127.0.0.1'] });
@@ -205,14 +205,14 @@ describe('sockets that systemd has opened', () => {
     return server;
   }
 
-  it('are taken, all of them', async () => {
+  it('are all used with "systemd"', async () => {
     const path = join(dir, 'passed.sock');
     const web = await opened({ port: 0, host: '127.0.0.1' });
     const servers = [web, await opened({ path })];
     const { port } = web.address() as AddressInfo;
     await using rangeway = startActivated(await configure({ listen: 'systemd' }), servers, ['web', 'local']);
     expect(await addressesOf(rangeway)).toEqual([`http://127.0.0.1:${port}`, 'systemd:local']);
-    // The socket's file is the manager's: it stays, and only the other process accepts from now on.
+    // Closes the sockets here without removing the socket's file, so that only the server accepts from now on.
     await rename(path, `${path}.kept`);
     for (const server of servers) server.close();
     await rename(`${path}.kept`, path);
@@ -223,7 +223,7 @@ describe('sockets that systemd has opened', () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  it('are taken by name, with options of their own', async () => {
+  it('are used by name, with options of their own', async () => {
     const servers = [await opened({ port: 0, host: '127.0.0.1' }), await opened({ port: 0, host: '127.0.0.1' })];
     const [first, second] = servers.map((server) => (server.address() as AddressInfo).port);
     const listen = ['systemd:web', { address: 'systemd:plain', redirectToHttpsPort: 443 }];
@@ -234,7 +234,7 @@ describe('sockets that systemd has opened', () => {
     expect((await fetch(`http://127.0.0.1:${second}/`)).status).toBe(200);
   });
 
-  it('that nobody listens on are told', async () => {
+  it('that no listener uses are reported', async () => {
     const servers = [await opened({ port: 0, host: '127.0.0.1' }), await opened({ port: 0, host: '127.0.0.1' })];
     await using rangeway = startActivated(await configure({ listen: 'systemd:web' }), servers, ['web', 'spare']);
     await rangeway.waitFor(/"level":"warn".*a socket was passed that no listener is for: systemd:spare/);
@@ -249,7 +249,7 @@ describe('a listener that cannot be opened', () => {
     return { code, output: rangeway.output() };
   };
 
-  it('because no sockets were passed is told in one line', async () => {
+  it('because no sockets were passed is reported in one line', async () => {
     const { code, output } = await failure({ listen: 'systemd' });
     expect(code).toBe(1);
     expect(output).toContain(
@@ -257,7 +257,7 @@ describe('a listener that cannot be opened', () => {
     );
   });
 
-  it('because of a certificate is told in one line, which names the file', async () => {
+  it('because of a certificate is reported in one line, which names the file', async () => {
     const pair = await writeTestCertificate(dir, 'bad', { ...testCertificate, key: exactCertificate.key });
     const { code, output } = await failure({ listen: [{ address: '127.0.0.1:0', tls: { certificates: [pair] } }] });
     expect(code).toBe(1);
@@ -266,7 +266,7 @@ describe('a listener that cannot be opened', () => {
     );
   });
 
-  it('closes those that were open already', async () => {
+  it('closes the listeners that were open already', async () => {
     const busy = createNetServer().listen(0, '127.0.0.1');
     await once(busy, 'listening');
     const { port } = busy.address() as AddressInfo;
@@ -277,7 +277,7 @@ describe('a listener that cannot be opened', () => {
     expect(existsSync(join(dir, 'first.sock'))).toBe(false);
   });
 
-  it('because another server has the Unix socket leaves it to that one', async () => {
+  it('because another server has the Unix socket leaves that server alone', async () => {
     const { rangeway } = await start({ listen: 'unix:./web.sock' });
     await using _stopped = rangeway;
     const { code, output } = await failure({ listen: 'unix:./web.sock' });
@@ -287,7 +287,7 @@ describe('a listener that cannot be opened', () => {
     expect((await client.exchange(request)).status).toBe(200);
   });
 
-  it('because of a server that was killed is opened all the same', async () => {
+  it('because a killed server left its Unix socket is opened all the same', async () => {
     const { rangeway } = await start({ listen: 'unix:./web.sock' });
     await rangeway.stop('SIGKILL');
     expect(existsSync(join(dir, 'web.sock'))).toBe(true);

@@ -1,4 +1,4 @@
-/** Load and faults together: a crowd that costs much and wants little, and ordinary clients among it. */
+/** Load and faults together: many idle, slow and leaving clients, and ordinary clients among them. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -28,7 +28,7 @@ const slowCount = 200;
 const leaverCount = 200;
 const wave = 40;
 
-/** What others do. */
+/** The ordinary clients. */
 const ordinaryCount = 20;
 const requestsEach = 25;
 
@@ -39,8 +39,8 @@ const rounds = 5;
 const spareDescriptors = 24;
 
 /**
- * By so much the last two rounds may leave more behind than the two before them. The lesser of two counts: how much there is
- * after a round depends on when the collector came by.
+ * Resident bytes that the last two rounds may have more than the two before them. The lesser of two counts, because the
+ * memory after a round depends on when the garbage collector last ran.
  */
 const growthBytes = 32 * mebibyte;
 
@@ -48,7 +48,7 @@ const headOf = (path: string, fields = '') => `GET ${path} HTTP/1.1\r\nHost: fil
 
 describe(`${idleCount} idle connections, ${slowCount} slow readers and ${leaverCount} clients that leave`, () => {
   itOnLinux(
-    'keep nobody from being served, and leave nothing behind when they go',
+    'do not keep ordinary clients from being served, and leave nothing behind',
     async () => {
       const dir = await mkdtemp(join(tmpdir(), 'rangeway-load-'));
       try {
@@ -66,7 +66,7 @@ describe(`${idleCount} idle connections, ${slowCount} slow readers and ${leaverC
 async function underLoad(dir: string, origin: string): Promise<void> {
   const { server, ports } = await start(dir, origin);
   await using _ = server;
-  // What ordinary clients ask for is there before they come.
+  // Fills the cache with the files that ordinary clients ask for.
   await serveOrdinary(ports, () => {});
   const alone = await serveOrdinary(ports, () => {});
   const before = openDescriptors(server.pid);
@@ -76,7 +76,7 @@ async function underLoad(dir: string, origin: string): Promise<void> {
     await expect.poll(() => openDescriptors(server.pid)).toBeLessThan(before + spareDescriptors);
     resident.push(residentBytes(server.pid));
     console.log(
-      `round ${round + 1}: ${told(under)} under load, ${told(alone)} alone, ${mib(resident.at(-1))} resident`,
+      `round ${round + 1}: ${summary(under)} under load, ${summary(alone)} alone, ${mib(resident.at(-1))} resident`,
     );
     expect(median(under)).toBeLessThan(Math.max(20 * median(alone), 250));
   }
@@ -88,7 +88,7 @@ async function underLoad(dir: string, origin: string): Promise<void> {
   await expectPromptEnd(server);
 }
 
-/** The crowd comes, the ordinary ones are served, the crowd goes. Gives how long each of their requests took, in ms. */
+/** Serves the ordinary clients while the crowd is connected. Returns the time of each of their requests, in ms. */
 async function oneRound(ports: Ports, round: number): Promise<number[]> {
   using crowd = new Crowd(ports);
   await crowd.addIdle(idleCount / 2, headOf('/small/0'), true);
@@ -102,7 +102,7 @@ async function oneRound(ports: Ports, round: number): Promise<number[]> {
   const leavers: Promise<void>[] = [];
   const elapsed = await serveOrdinary(ports, (answered) => {
     crowd.readOn();
-    // In waves, all the time that the others are there.
+    // Starts the leavers in waves, over the whole time of the ordinary requests.
     if (left >= leaverCount || answered * leaverCount < left * ordinaryCount * requestsEach) return;
     left += wave;
     leavers.push(crowd.comeAndGo(wave - 10, pathOf), crowd.cancelStreams(10, pathOf));
@@ -112,7 +112,7 @@ async function oneRound(ports: Ports, round: number): Promise<number[]> {
   return elapsed;
 }
 
-/** Serves all of them, every other one over HTTP/2. `onAnswer` is told after each answer how many there were. */
+/** Serves all ordinary clients, every other one over HTTP/2. Calls `onAnswer` after each answer with their number so far. */
 async function serveOrdinary(ports: Ports, onAnswer: (answered: number) => void): Promise<number[]> {
   const elapsed: number[] = [];
   const timed = async (ask: () => Promise<void>): Promise<void> => {
@@ -132,7 +132,7 @@ async function serveOrdinary(ports: Ports, onAnswer: (answered: number) => void)
 
 type Timed = (ask: () => Promise<void>) => Promise<void>;
 
-/** What the `at`-th request of a client is for: a small whole, or a part of the large one. */
+/** Returns the bytes of a client's `at`-th request (`end` is exclusive): a small file, or a range of the large one. */
 function wanted(client: number, at: number): { readonly path: string; readonly start: number; readonly end: number } {
   if (at % 2 === 0) return { path: `/small/${(client + at) % 50}`, start: 0, end: smallBytes };
   const start = (client * 1_234_567 + at * 7_654_321) % (largeBytes - 70_000);
@@ -167,7 +167,7 @@ async function overHttp2({ https }: Ports, client: number, timed: Timed): Promis
   session.close();
 }
 
-/** What was stored meanwhile is right, and found by the next process. */
+/** Checks that the next process finds the stored bodies, and that their bytes are right. */
 async function expectSound(dir: string, origin: string): Promise<void> {
   const { server, ports } = await start(dir, origin);
   await using _ = server;
@@ -197,7 +197,7 @@ async function start(dir: string, origin: string): Promise<{ server: RangewayPro
       headersTimeoutSeconds: 600,
       keepAliveTimeoutSeconds: 600,
     },
-    // Less than what is asked for, so that files are read and blocks evicted.
+    // Less than the working set, so that files are read and blocks evicted.
     store: { dir: join(dir, 'store'), memoryBytes: '8MB' },
     log: { format: 'json', level: 'info' },
     routes: [{ origin }],
@@ -223,7 +223,7 @@ async function openOrigin(): Promise<AsyncDisposable & { readonly url: string }>
   };
 }
 
-/** Bodies by the first segment of the path, whole or one range of them. */
+/** Answers at the origin: a body by the first segment of the path, whole or one range. */
 function answer({ url = '', headers }: IncomingMessage, response: ServerResponse): void {
   const sizeBytes = url === '/large' ? largeBytes : url.startsWith('/medium/') ? mediumBytes : smallBytes;
   const [, first, last = ''] = /^bytes=(\d+)-(\d*)$/.exec(headers.range ?? '') ?? [];
@@ -243,6 +243,6 @@ function answer({ url = '', headers }: IncomingMessage, response: ServerResponse
 
 const sorted = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b);
 const median = (numbers: readonly number[]) => sorted(numbers)[numbers.length >> 1] ?? Number.NaN;
-const told = (numbers: readonly number[]) =>
+const summary = (numbers: readonly number[]) =>
   `median ${median(numbers).toFixed(1)} ms, 99 % ${sorted(numbers)[Math.floor(numbers.length * 0.99)]?.toFixed(1)} ms`;
 const mib = (bytes = 0) => `${Math.round(bytes / mebibyte)} MiB`;

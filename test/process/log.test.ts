@@ -1,4 +1,4 @@
-/** The log of the executable on all that standard output can be: read, not read, closed, full; and what is left of it after a crash. */
+/** The log of the executable on every kind of standard output: read, not read, closed, full; and its lines after a crash. */
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +14,7 @@ import { until } from '../support/clocks/until.ts';
 import { projectDirectory } from '../support/processes/rangeway-process.ts';
 import { sampleOf } from '../support/values/metric-text.ts';
 
-/** So long are targets that 1100 lines are more than the log holds. */
+/** Long enough that 1100 lines exceed the buffer of the log. */
 const longTarget = `/film?x=${'x'.repeat(7800)}`;
 
 let origin: Server;
@@ -34,7 +34,7 @@ afterAll(async () => {
   await rm(parent, { recursive: true, force: true });
 });
 
-/** A server that listens on Unix sockets, so that nothing has to be read of its log to reach it. */
+/** A server that listens on Unix sockets, so that tests can reach it without reading its log. */
 class LoggingServer implements AsyncDisposable {
   readonly child: ChildProcess;
   readonly #dir: string;
@@ -63,11 +63,11 @@ class LoggingServer implements AsyncDisposable {
     });
     const server = new LoggingServer(dir, child);
     const isReady = async () => (await server.#ask('admin.sock', '/readyz').catch(() => undefined))?.status === 200;
-    await until('it is ready', isReady);
+    await until('the server is ready', isReady);
     return server;
   }
 
-  /** Asks for a target so many times, one after the other. Gives the median of the milliseconds that it took. */
+  /** Requests a target `times` times in sequence. Returns the median time, in milliseconds. */
   async ask(target: string, times: number): Promise<number> {
     const took: number[] = [];
     for (let count = 0; count < times; count += 1) {
@@ -106,7 +106,7 @@ class LoggingServer implements AsyncDisposable {
   }
 }
 
-/** Both ends of a pipe, which Node's own `pipe` is not: that is a socket. */
+/** Opens both ends of a real pipe: Node's own `pipe` for a child is a socket. */
 async function openPipe(): Promise<{ reader: Socket; writer: number }> {
   const path = join(await mkdtemp(join(parent, 'p-')), 'fifo');
   execFileSync('mkfifo', [path]);
@@ -122,14 +122,14 @@ interface Line {
   readonly worker?: number;
 }
 
-/** All that is read from a stream, from now on. */
+/** Collects the output of a stream from now on. */
 function follow(stream: NodeJS.ReadableStream): { lines(): Line[] } {
   const chunks: Buffer[] = [];
   stream.on('data', (chunk: Buffer) => chunks.push(chunk));
   return { lines: () => linesOf(Buffer.concat(chunks).toString()) };
 }
 
-/** Whole lines only. Each must be JSON. */
+/** Parses the complete lines. Each must be JSON. */
 function linesOf(output: string): Line[] {
   return output
     .split('\n')
@@ -140,7 +140,7 @@ function linesOf(output: string): Line[] {
 const requestsOf = (lines: readonly Line[]) => lines.filter(({ event }) => event === 'request');
 
 describe.skipIf(process.platform !== 'linux').each(['pipe', 'socket'])('a %s', (kind) => {
-  /** Starts a server, and gives what its log can be read from. */
+  /** Starts a server, and returns it with the read end of its log. */
   async function start(options: { workers?: number; nodeOptions?: string } = {}) {
     if (kind === 'socket') {
       const server = await LoggingServer.start('pipe', options);
@@ -152,25 +152,25 @@ describe.skipIf(process.platform !== 'linux').each(['pipe', 'socket'])('a %s', (
     return { server, reader };
   }
 
-  it.each([1, 2])('that is not read holds up nothing, with %d processes, and the gap is told', async (workers) => {
+  it.each([1, 2])('that is not read delays no response, with %d processes, and the gap is logged', async (workers) => {
     const { server, reader } = await start({ workers });
     await using _server = server;
     await server.ask(longTarget, 50);
-    // The connections stay, so one of the workers has them all.
+    // The client has one connection, which stays open, so one worker gets all requests.
     expect(await server.ask(longTarget, 1400)).toBeLessThan(100);
     const dropped = (await server.droppedLines()) ?? 0;
     expect(dropped).toBeGreaterThan(100);
 
     const log = follow(reader);
-    const told = () => log.lines().find(({ event }) => event === 'log');
-    await until('the gap is told', async () => told() !== undefined);
+    const gapLine = () => log.lines().find(({ event }) => event === 'log');
+    await until('the gap is logged', async () => gapLine() !== undefined);
     await server.ask('/film?after', 1);
-    await until('it is written again', async () => log.lines().some(({ target }) => target === '/film?after'));
-    expect(told()).toMatchObject({ level: 'warn', dropped });
+    await until('lines are written again', async () => log.lines().some(({ target }) => target === '/film?after'));
+    expect(gapLine()).toMatchObject({ level: 'warn', dropped });
     expect(requestsOf(log.lines())).toHaveLength(1451 - dropped);
   });
 
-  it('that is closed ends nothing', async () => {
+  it('that is closed does not end the server', async () => {
     const { server, reader } = await start();
     await using _server = server;
     reader.destroy();
@@ -205,7 +205,7 @@ describe.skipIf(process.platform !== 'linux').each(['pipe', 'socket'])('a %s', (
     await until('all lines are read', async () => requestsOf(log.lines()).length === 100);
   });
 
-  it('that is not read does not keep the server from ending', async () => {
+  it('that is not read does not keep the server from stopping', async () => {
     const { server, reader } = await start();
     await using _server = server;
     await server.ask(longTarget, 100);
@@ -215,7 +215,7 @@ describe.skipIf(process.platform !== 'linux').each(['pipe', 'socket'])('a %s', (
 });
 
 describe('a file', () => {
-  it.skipIf(process.platform !== 'linux')('on a full disk ends nothing', async () => {
+  it.skipIf(process.platform !== 'linux')('on a full disk does not end the server', async () => {
     const full = openSync('/dev/full', 'w');
     await using server = await LoggingServer.start(full);
     closeSync(full);
@@ -224,7 +224,7 @@ describe('a file', () => {
     expect(await server.stop('SIGTERM')).toBe(0);
   });
 
-  it('has all lines, in their order', async () => {
+  it('has all lines in order', async () => {
     const path = join(parent, 'log.json');
     const file = openSync(path, 'a');
     await using server = await LoggingServer.start(file);

@@ -1,4 +1,4 @@
-/** Metrics of the executable, read by its admin listener after known traffic: in one process, and summed over workers. */
+/** Metrics of the executable, read from its admin listener after known traffic: of one process, and summed over workers. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -58,7 +58,7 @@ const configured = (workers: number) => ({
   ],
 });
 
-/** Asks on a connection of its own, which may be another worker's each time. Gives the status; 0 where it was cut. */
+/** Sends a request on a new connection, which any worker may accept. Returns the status; 0 where the body was cut. */
 async function ask(url: string, path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<number> {
   const response = await fetch(url + path, { method, headers: { ...headers, connection: 'close' } });
   return await response.arrayBuffer().then(
@@ -68,7 +68,7 @@ async function ask(url: string, path: string, headers: Record<string, string> = 
 }
 
 describe.each([1, 2])('with %d workers', (workers) => {
-  it('what is counted is what has happened', async () => {
+  it('the metrics match the traffic', async () => {
     await using server = await startConfigured(dir, configured(workers), adminEnvironment);
     const admin = await findAdmin(server);
     const scrape = async () => (await admin('GET', '/metrics')).text;
@@ -88,7 +88,7 @@ describe.each([1, 2])('with %d workers', (workers) => {
       ask(url, '/short'),
     ]);
     expect(statuses).toEqual([200, 200, 206, 206, 416, 304, 404, 0]);
-    await until('all are over', async () => sumOf(await scrape(), 'rangeway_requests_total') === 9);
+    await until('all requests are counted', async () => sumOf(await scrape(), 'rangeway_requests_total') === 9);
 
     const text = await scrape();
     const sums: Record<string, number> = {
@@ -121,14 +121,14 @@ describe.each([1, 2])('with %d workers', (workers) => {
     expect(sumOf(text, 'rangeway_sent_bytes_total')).toBeGreaterThan(2 * size);
     expect(sumOf(text, 'rangeway_store_used_bytes')).toBeGreaterThanOrEqual(size);
     expect(sumOf(text, 'rangeway_config_loaded_timestamp_seconds') * 1000).toBeGreaterThan(Date.now() - 60_000);
-    await until('they are closed', async () => sumOf(await scrape(), 'rangeway_connections_open') === 0);
+    await until('the connections are closed', async () => sumOf(await scrape(), 'rangeway_connections_open') === 0);
     const processes = [...(readMetricText(text).get('process_resident_memory_bytes')?.samples.keys() ?? [])];
     expect(processes).toHaveLength(workers === 1 ? 1 : workers + 1);
   });
 });
 
 describe('a worker that is killed', () => {
-  it('leaves what it has counted, and is told to have been replaced', async () => {
+  it('keeps its share of the sums, and its replacement is counted', async () => {
     await using fleet = await startFleetProcess(dir, configured(2), adminEnvironment);
     const admin = await findAdmin(fleet);
     const scrape = async () => (await admin('GET', '/metrics')).text;
@@ -140,10 +140,10 @@ describe('a worker that is killed', () => {
       await using client = await RawClient.open(fleet.port);
       const target = `/missing?${asked}`;
       await client.exchange(`GET ${target} HTTP/1.1\r\nHost: files.example\r\n\r\n`);
-      await until('it is logged', async () => fleet.servedBy(target) !== undefined);
+      await until('the request is logged', async () => fleet.servedBy(target) !== undefined);
       served.add(fleet.servedBy(target));
     }
-    await until('all are counted', async () => total(await scrape()) === asked);
+    await until('all requests are counted', async () => total(await scrape()) === asked);
 
     const [victim] = fleet.workers();
     process.kill(victim?.pid ?? 0, 'SIGKILL');
@@ -155,6 +155,6 @@ describe('a worker that is killed', () => {
     });
     expect(new Set(totals)).toEqual(new Set([asked]));
     for (let count = 0; count < 4; count += 1) await ask(fleet.url, `/missing?more-${count}`);
-    await until('the new ones are added', async () => total(await scrape()) === asked + 4);
+    await until('the new requests are added', async () => total(await scrape()) === asked + 4);
   });
 });

@@ -1,4 +1,4 @@
-/** Rangeway as a process in front of origins of every kind: what the options of `origin` do. */
+/** The options of `origin`, through the executable, in front of origins of every kind. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -19,18 +19,18 @@ import { testAuthority, testCertificate, testClientCertificate } from '../suppor
 const size = 400_000;
 const file = Buffer.from(patternBytes(0, size));
 
-/** An origin, and what it was asked. */
+/** An origin that records the paths of its requests. */
 interface TestOrigin {
   readonly url: string;
   readonly seen: string[];
-  /** What it does to the next requests for a path, in turn; all others get an answer. */
+  /** Handlers of the next requests for a path, in order. All other requests get the usual answer. */
   readonly plays: Map<string, RequestListener[]>;
   stop(): Promise<void>;
 }
 
 const open: TestOrigin[] = [];
 
-/** Answers with who it is, how it was spoken to, and by which name. `/file` has ranges, and a strong tag. */
+/** Opens an origin that answers with its name, the HTTP version and the Host. Paths ending in `/file` have ranges and a strong tag. */
 async function openOrigin(
   name: string,
   create: (serve: RequestListener) => Server = (serve) => createServer(serve),
@@ -92,7 +92,7 @@ const respondWithFile: RequestListener = (request, response) => {
   response.end(file.subarray(start));
 };
 
-/** An address at which nobody listens. */
+/** Returns a URL whose port is closed. */
 async function closedUrl(): Promise<string> {
   const origin = await openOrigin('nobody');
   await origin.stop();
@@ -116,10 +116,10 @@ beforeAll(async () => {
   for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);
   [a, b] = await Promise.all([openOrigin('a'), openOrigin('b')]);
   dead = await closedUrl();
-  const asking = { ...testCertificate, requestCert: true, rejectUnauthorized: false, ca: testClientCertificate.cert };
+  const withTls = { ...testCertificate, requestCert: true, rejectUnauthorized: false, ca: testClientCertificate.cert };
   const unix = await openOrigin('unix', undefined, join(dir, 'origin.sock'));
-  const http1 = await openOrigin('tls', (serve) => createTlsServer(asking, serve));
-  const http2 = await openOrigin('h2', (serve) => createSecureServer(asking, serve as never));
+  const http1 = await openOrigin('tls', (serve) => createTlsServer(withTls, serve));
+  const http2 = await openOrigin('h2', (serve) => createSecureServer(withTls, serve as never));
   const shown = { caFile: 'ca.pem', certFile: './client.pem', keyFile: join(dir, 'client.key') };
   const origins: Record<string, object> = {
     unix: { url: unix.url },
@@ -174,7 +174,7 @@ const textOf = async (path: string) => {
   return status === 200 ? bytes.toString() : String(status);
 };
 const authorityOf = (origin: TestOrigin) => new URL(origin.url).host;
-/** Waits for a line of the log about a route. */
+/** Waits for an `origin` line of the log about a route. */
 const logged = (route: string, message: string) =>
   rangeway.waitFor(new RegExp(`"event":"origin"[^\\n]*"route":"${route}"[^\\n]*${message}`));
 
@@ -193,32 +193,32 @@ describe('origin', () => {
     expect(await textOf(path)).toEqual(typeof want === 'string' ? want : expect.stringMatching(want));
   });
 
-  it('protocol: the version is told in Via', async () => {
+  it('protocol: Via names the version', async () => {
     expect((await ask('/h2')).via).toMatch(/^2 rangeway-/);
     expect((await ask('/h2-fallback')).via).toMatch(/^1\.1 rangeway-/);
   });
 
-  it('alternatives: the first one that is there, each with its own Host', async () => {
+  it('alternatives: the first available origin is asked, each with its own Host', async () => {
     expect(await textOf('/first')).toBe(`a 1.1 ${authorityOf(a)}`);
     expect(await textOf('/first-dead')).toBe(`a 1.1 ${authorityOf(a)}`);
     expect(await textOf('/first-dead')).toBe(`a 1.1 ${authorityOf(a)}`);
     await logged('first-dead', `the origin ${dead}/ is not asked for a while`);
   });
 
-  it('alternatives: 503 of one is an answer of the other, and a POST has its own answer', async () => {
+  it('alternatives: a GET with 503 from one origin is answered by the other', async () => {
     a.plays.set('/first/503', [(_request, response) => response.writeHead(503).end()]);
     expect(await textOf('/first/503')).toBe(`b 1.1 ${authorityOf(b)}`);
   });
 
-  it('choice: spread goes round', async () => {
+  it('choice: spread alternates between the origins', async () => {
     for (let count = 0; count < 6; count++) await ask('/spread');
     const seen = [a, b].map((origin) => origin.seen.filter((path) => path === '/spread').length);
     expect(seen).toEqual([3, 3]);
   });
 
-  it('health.check: takes an origin out, and in again', async () => {
+  it('health.check: takes an origin out of use, and back into use', async () => {
     expect(await textOf('/checked')).toContain('a 1.1');
-    await until('both were checked', async () => a.seen.includes('/up') && b.seen.includes('/up'));
+    await until('both origins were checked', async () => a.seen.includes('/up') && b.seen.includes('/up'));
     const unwell: RequestListener = (_request, response) => response.writeHead(500).end();
     a.plays.set(
       '/up',
@@ -230,14 +230,14 @@ describe('origin', () => {
     expect(await textOf('/checked')).toContain('a 1.1');
   });
 
-  it('headersTimeoutSeconds and bodyTimeoutSeconds: an origin that stands still', async () => {
+  it('headersTimeoutSeconds and bodyTimeoutSeconds: end an exchange with a stalled origin', async () => {
     a.plays.set('/slow', [() => undefined]);
     expect(await textOf('/slow')).toBe('504');
     a.plays.set('/stalled', [(_request, response) => response.writeHead(200, { 'content-length': 9 }).write('good')]);
     await expect(ask('/stalled')).rejects.toThrow();
   });
 
-  it('a transfer that dies with its origin goes on at another one, and the client never notices', async () => {
+  it('a fill whose origin dies resumes at another one, and the client gets every byte', async () => {
     const begun = Promise.withResolvers<void>();
     a.plays.set('/failing/file', [
       (_request, response) => {
@@ -281,19 +281,19 @@ describe('a start fails with one line', () => {
       /the certificate in \S+client\.pem is not for the key in \S+other\.key/,
     ],
     [
-      'a certificate that is none',
+      'an invalid certificate',
       { certFile: 'junk.pem', keyFile: 'client.key' },
       { 'junk.pem': 'junk' },
       /there is no PEM certificate in \S+junk\.pem/,
     ],
     [
-      'a key that is none',
+      'an invalid key',
       { certFile: 'client.pem', keyFile: 'junk.key' },
       { 'junk.key': 'junk' },
       /there is no PEM private key without a passphrase in \S+junk\.key/,
     ],
     [
-      'an authority that is none',
+      'an invalid authority',
       { caFile: 'junk.pem' },
       { 'junk.pem': 'junk' },
       /there is no PEM certificate in \S+junk\.pem/,

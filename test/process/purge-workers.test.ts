@@ -1,4 +1,4 @@
-/** What one worker is told to purge is gone from all of them when it answers: from the store, from memory, and from the air. */
+/** When one worker has answered a PURGE, no worker serves the old version: not from the store, from memory or from a fill. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -50,7 +50,7 @@ async function send(method: string, lines: readonly string[] = []) {
   return await client.exchange(`${head.join('\r\n')}\r\n\r\n`);
 }
 
-/** The versions that several get at a time, over connections of their own. */
+/** Sends `count` GET requests at a time, each over its own connection. Returns the version in each response. */
 async function versions(count: number): Promise<number[]> {
   const responses = await Promise.all(Array.from({ length: count }, () => send('GET')));
   return responses.map(({ status, body }) => {
@@ -69,7 +69,7 @@ it.each<[string, readonly string[]]>([
 ])('by %s', async (_by, lines) => {
   for (let round = 0; round < 6; round += 1) {
     await versions(6);
-    // Some are on their way while it is purged: they may get either.
+    // Requests in flight during the purge may get either version.
     version += 1;
     const meanwhile = versions(4);
     expect((await send('PURGE', lines)).status).toBe(200);

@@ -1,4 +1,4 @@
-/** PURGE requests as people send them: through the executable, over a socket, with the options of a configuration file. */
+/** PURGE requests through the executable: the options of a configuration file, over TCP and over a Unix socket. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -68,7 +68,7 @@ async function send(line: string, lines: readonly string[] = [], place: number |
   return { ...response, text: response.body.toString(), cacheStatus: rawValues(response, 'cache-status').join() };
 }
 
-/** Whether a path comes from the store; what does not is there afterwards. */
+/** Returns whether a path is served from the store. A miss stores it. */
 async function isStored(path: string, lines: readonly string[] = []): Promise<boolean> {
   const { status, cacheStatus } = await send(`GET ${path}`, lines);
   expect(status).toBe(200);
@@ -83,7 +83,7 @@ async function store(...paths: readonly string[]): Promise<void> {
 }
 
 describe('PURGE', () => {
-  it('removes what is stored for its URL, for a peer that is named', async () => {
+  it('removes the entry of its URL, for a peer in the list', async () => {
     await store('/open/a', '/open/b');
     const before = asked.length;
     const purged = await send('PURGE /open/a');
@@ -96,7 +96,7 @@ describe('PURGE', () => {
     expect((await send('PURGE /open/none')).text).toBe('{"purged":0}\n');
   });
 
-  it('by prefix, by tag, and softly', async () => {
+  it('removes by prefix and by tag, and expires with Rangeway-Purge: soft', async () => {
     await store('/open/x/1', '/open/x/2', '/plain/y');
     expect((await send('PURGE /open/x/', ['Rangeway-Purge: prefix'])).text).toBe('{"purged":2}\n');
     expect(await isStored('/open/x/1')).toBe(false);
@@ -112,13 +112,13 @@ describe('PURGE', () => {
   });
 
   it.each<[string, string, readonly string[], number]>([
-    ['a peer that is not named', '/named/a', [], 403],
-    ['who says to be one', '/named/a', ['X-Forwarded-For: 192.0.2.1'], 403],
-    ['for whom a named peer speaks', '/url/a', ['X-Forwarded-For: 192.0.2.1'], 403],
-    ['by what the route does not let it', '/url/a', ['Cache-Tag: /url/a'], 403],
-    ['by what the route does not let it', '/url/a', ['Rangeway-Purge: prefix'], 403],
-    ['without the credentials of the route', '/locked/a', [], 401],
-    ['what is not understood', '/open/a', ['Rangeway-Purge: all'], 400],
+    ['a peer that is not in the list', '/named/a', [], 403],
+    ['a peer that claims a listed address', '/named/a', ['X-Forwarded-For: 192.0.2.1'], 403],
+    ['a client behind a listed peer', '/url/a', ['X-Forwarded-For: 192.0.2.1'], 403],
+    ['a tag where the route allows only URLs', '/url/a', ['Cache-Tag: /url/a'], 403],
+    ['a prefix where the route allows only URLs', '/url/a', ['Rangeway-Purge: prefix'], 403],
+    ['a request without the credentials of the route', '/locked/a', [], 401],
+    ['an unknown mode', '/open/a', ['Rangeway-Purge: all'], 400],
   ])('is refused: %s on %s %j', async (_what, path, lines, status) => {
     const authorization = path.startsWith('/locked') ? [`Authorization: Bearer ${token}`] : [];
     await isStored(path, authorization);
@@ -130,11 +130,11 @@ describe('PURGE', () => {
     expect(asked).toHaveLength(before);
   });
 
-  it('takes the credentials that the route asks for', async () => {
+  it('is accepted with the credentials that the route requires', async () => {
     expect((await send('PURGE /locked/a', [`Authorization: Bearer ${token}`])).status).toBe(200);
   });
 
-  it('is for peers of a Unix socket where these are named', async () => {
+  it('is accepted from peers of a Unix socket where "unix" is in the list', async () => {
     await store('/socket/a');
     expect((await send('PURGE /socket/a')).status).toBe(403);
     const purged = await send('PURGE /socket/a', [], join(dir, 'rangeway.sock'));
@@ -142,12 +142,12 @@ describe('PURGE', () => {
     expect(await isStored('/socket/a')).toBe(false);
   });
 
-  it('goes to the origin where nobody is named', async () => {
+  it('goes to the origin where the route has no list of peers', async () => {
     await send('PURGE /plain/a');
     expect(asked.at(-1)).toBe('PURGE /plain/a');
   });
 
-  it('is the only method of its kind: BAN is none that is read', async () => {
+  it('is the only purge method: BAN gets a 501', async () => {
     await store('/open/a');
     expect((await send('BAN /open/a')).status).toBe(501);
     expect(await isStored('/open/a')).toBe(true);

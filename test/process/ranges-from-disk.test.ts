@@ -1,4 +1,4 @@
-/** Many at once read ranges of a body that is larger than memory, at their own pace: into buffers that are used again, every byte right. */
+/** Many concurrent readers of ranges of a body larger than memory, each at its own pace: reused buffers must never mix up bytes. */
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -13,13 +13,13 @@ import { seededRandom } from '../support/stores/traces.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
 const sizeBytes = 12 * 1024 * 1024 + 77;
-/** A slow reader asks for so many before it reads. */
+/** Requests that a slow reader pipelines before it reads. */
 const slowAtOnce = 60;
-/** So many ranges are asked for by each. */
+/** Ranges that each reader asks for. */
 const rangesEach = 300;
 const content = Buffer.from(patternBytes(0, sizeBytes, 1));
 
-/** An origin of the one file, without ranges. */
+/** Opens an origin with one file, without ranges. */
 async function openOrigin() {
   const server = createServer((_request, response) => {
     response.writeHead(200, { etag: '"1"', 'cache-control': 'max-age=3600', 'content-length': sizeBytes });
@@ -31,11 +31,11 @@ async function openOrigin() {
   return { url: `http://127.0.0.1:${address.port}`, [Symbol.dispose]: () => server.close() };
 }
 
-/** One connection, read as strictly as it has to be. */
+/** One connection with pipelined range requests. It reads only as strictly as this test needs. */
 class RangeReader {
   readonly #socket: Socket;
   readonly #chunks: AsyncIterator<Buffer>;
-  /** How many turns of the event loop pass before it takes what has come. */
+  /** Turns of the event loop that pass before it reads the next chunk. */
   readonly #delayTurns: number;
   #rest: Buffer = Buffer.alloc(0);
 
@@ -53,7 +53,7 @@ class RangeReader {
     this.#socket.destroy();
   }
 
-  /** The next response: its status line, and its body of so many bytes. */
+  /** Reads the next response: its status line, and its body of `length` bytes. */
   async next(length: number): Promise<{ readonly status: string; readonly body: Buffer }> {
     let end = this.#rest.indexOf('\r\n\r\n');
     for (; end < 0; end = this.#rest.indexOf('\r\n\r\n')) await this.#more();
@@ -72,7 +72,7 @@ class RangeReader {
   }
 }
 
-/** Asks for ranges, so many at a time on one connection; tells how many were wrong. */
+/** Requests ranges, `atOnce` at a time on one connection. Returns how many were wrong. */
 async function readRanges(port: number, random: () => number, atOnce: number, delayTurns: number): Promise<number> {
   const reader = new RangeReader(port, delayTurns);
   let wrong = 0;
@@ -80,7 +80,7 @@ async function readRanges(port: number, random: () => number, atOnce: number, de
     const length = 200_000 + Math.floor(random() * 60_000);
     const starts = Array.from({ length: atOnce }, () => Math.floor(random() * (sizeBytes - length)));
     for (const start of starts) {
-      // One by one, so that most find their connection idle.
+      // One per turn of the event loop, so that most requests find an idle connection.
       await setImmediate();
       reader.send(`GET /f HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nRange: bytes=${start}-${start + length - 1}\r\n\r\n`);
     }
@@ -113,7 +113,7 @@ it.each<[way: string, sendfile: boolean]>([
     readRanges(port, random, at % 4 === 0 ? slowAtOnce : 1, at % 3),
   );
   expect(await Promise.all(readers)).toEqual(readers.map(() => 0));
-  // Told at the start, in the log alone.
+  // The log says so at the start, and standard error has no warning of Node.
   expect(server.output().includes('store.sendfile has no effect here')).toBe(sendfile && !hasCalls);
   expect(server.output()).not.toContain('ExperimentalWarning');
 });

@@ -1,4 +1,4 @@
-/** Reloads of a running server, by signals to its process: who is served while its configuration changes. */
+/** Reloads of a running server by SIGHUP: every request is served while the configuration changes. */
 
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -34,7 +34,7 @@ afterAll(() => {
   origin.close();
 });
 
-/** For longer than a reload takes. */
+/** Sends a body over a longer time than a reload takes. */
 async function sendSlowly(response: ServerResponse): Promise<void> {
   response.writeHead(200, { 'content-length': slowBytes, 'cache-control': 'no-store' });
   for (let at = 0; at < slowBytes; at += 20_000) {
@@ -60,7 +60,7 @@ function countOf(rangeway: RangewayProcess, pattern: RegExp): number {
 
 const outcome = /"stage":"(?:reloaded|reload_failed)".*\n/g;
 
-/** Sends SIGHUP, and waits until the log tells what came of it. Gives that line. */
+/** Sends SIGHUP, waits until the log has the outcome, and returns that line. */
 async function reload(rangeway: RangewayProcess, config?: object): Promise<object> {
   if (config !== undefined) await write(config);
   const before = countOf(rangeway, outcome);
@@ -82,7 +82,7 @@ async function start(config: object): Promise<{ rangeway: RangewayProcess; addre
 }
 
 describe('20 reloads under load', () => {
-  it.each([1, 2])('fail no request, where so many processes serve: %i', async (workers) => {
+  it.each([1, 2])('fail no request with %i workers', async (workers) => {
     const files = await writeTestCertificate(dir);
     const configure = (round: number) => ({
       workers,
@@ -90,7 +90,7 @@ describe('20 reloads under load', () => {
       log: { format: 'json' },
       limits: { streamsPerConnection: round % 4 === 1 ? 50 : 100 },
       listen: [
-        // Another listener takes the place where this changes.
+        // A new listener replaces this one when http2 changes.
         { address: '127.0.0.1:0', http2: round % 2 === 1 },
         { address: `unix:${join(dir, 'always')}` },
         { address: '127.0.0.1:0', tls: { certificates: [files], minVersion: round % 3 === 1 ? '1.3' : '1.2' } },
@@ -124,7 +124,7 @@ describe('20 reloads under load', () => {
 });
 
 describe('SIGHUP', () => {
-  it('changes nothing where the file is broken, and tells each problem in a line', async () => {
+  it('changes nothing where the file is broken, and reports each problem in a line', async () => {
     const config = {
       listen: '127.0.0.1:0',
       store: { type: 'memory' },
@@ -165,7 +165,7 @@ describe('SIGHUP', () => {
       expect.stringMatching(/cannot use it: the secret file:.*\/nowhere cannot be read/),
     ]);
 
-    // A level at which a reload that succeeds is not told of either.
+    // At this level a successful reload is not logged either.
     await write({ ...config, log: { format: 'json', level: 'warn' } });
     process.kill(rangeway.pid, 'SIGHUP');
     const isQuiet = async (): Promise<boolean> => {
@@ -181,7 +181,7 @@ describe('SIGHUP', () => {
     expect(await rangeway.stop('SIGTERM')).toBe(0);
   });
 
-  it('opens and closes places, while the store stays where it is', async () => {
+  it('opens and closes listeners, while the store stays in its directory', async () => {
     const path = join(dir, 'socket');
     await write({ log: { format: 'json' }, listen: `unix:${path}` });
     const rangeway = startRangeway([originUrl, '--config', join(dir, 'rangeway.json')], { XDG_CACHE_HOME: dir });
@@ -202,7 +202,7 @@ describe('SIGHUP', () => {
     expect(await rangeway.stop('SIGTERM')).toBe(0);
   });
 
-  it('is not heard any more while the server stops', async () => {
+  it('is ignored while the server stops', async () => {
     const rangeway = startRangeway([originUrl, '--listen', '127.0.0.1:0', '--store', 'memory', '--log-format', 'json']);
     await using _rangeway = rangeway;
     const [, url = ''] = await rangeway.waitFor(/ready on (http:[^\s",]+)/);

@@ -10,7 +10,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 const root = await mkdtemp(join(tmpdir(), 'rangeway-restart-'));
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-/** Several blocks of 256 KiB, and one that is kept in the index. */
+/** Sizes of bodies: several blocks of 256 KiB, and one small enough to be kept in the index. */
 const sizes = [1_300_001, 1000];
 
 type Proxy = RangewayProcess & { readonly url: string };
@@ -20,14 +20,14 @@ const startOn = (origin: string, dir: string): Promise<Proxy> =>
 
 const newDirectory = (): Promise<string> => mkdtemp(join(root, 'store-'));
 
-/** Asks for the file of that size, on a connection of its own, always by the same name and so under the same key. */
+/** Requests the file of that size on a new connection. The Host is always the same, and so is the key. */
 async function ask(proxy: Proxy, sizeBytes: number, range?: string): Promise<RawResponse> {
   await using client = await RawClient.open(Number(new URL(proxy.url).port));
   const rangeLine = range === undefined ? '' : `Range: bytes=${range}\r\n`;
   return await client.exchange(`GET /${sizeBytes} HTTP/1.1\r\nHost: files.example\r\n${rangeLine}\r\n`);
 }
 
-/** An origin whose path `/1000` is a thousand bytes that are fresh for an hour. */
+/** Opens an origin whose path is the size of its body: `/1000` has 1000 bytes that are fresh for an hour. */
 function openFreshOrigin(): Promise<ScriptedOrigin> {
   const play: Play = ({ request, send }) => {
     const sizeBytes = Number(request.target.slice(1));
@@ -47,7 +47,7 @@ describe('a disk store after a restart', () => {
     ['SIGKILL', null],
   ];
 
-  it.each(ends)('by %s serves what it had, although the origin is gone', async (signal, code) => {
+  it.each(ends)('by %s serves its entries, although the origin is gone', async (signal, code) => {
     const dir = await newDirectory();
     const origin = await openFreshOrigin();
     const { url } = origin;
@@ -68,7 +68,7 @@ describe('a disk store after a restart', () => {
     expect(await second.stop('SIGTERM'), second.output()).toBe(0);
   });
 
-  it('by SIGKILL in the middle of a fill goes on with it, at an origin that sends the whole again', async () => {
+  it('by SIGKILL in the middle of a fill resumes it, although the origin sends the whole body again', async () => {
     const dir = await newDirectory();
     const [sizeBytes = 0] = sizes;
     const half = Math.floor(sizeBytes / 2);
@@ -92,7 +92,7 @@ describe('a disk store after a restart', () => {
   });
 });
 
-/** Every range comes from the store, and is right. */
+/** Checks that every range is a hit with the right bytes. */
 async function expectHits(proxy: Proxy, sizeBytes: number): Promise<void> {
   const middle = Math.floor(sizeBytes / 2);
   const ranges: readonly (readonly [range: string, start: number, end: number])[] = [

@@ -1,4 +1,4 @@
-/** What the options of routes and stores do, from the configuration file to the bytes on the wire. */
+/** The options of routes and stores, from the configuration file to the bytes on the wire. */
 
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -42,7 +42,7 @@ let origin: Server;
 let dir: string;
 let rangeway: RangewayProcess;
 let base: string;
-/** What the origin was asked, by path, and what it sends. */
+/** The Range field, or `whole`, of each request that the origin has received, by path. */
 const asked = new Map<string, string[]>();
 const extraFields = new Map<string, Record<string, string>>();
 const held = new Map<string, ServerResponse>();
@@ -50,7 +50,7 @@ let version = 1;
 
 const bodyOf = (seed: number, bytes = size) => Buffer.from(patternBytes(0, bytes, seed));
 
-/** Paths with `slow` in them begin with one block and are held. HEAD gets no length. */
+/** Answers a request at the origin. A path with `slow` in it sends one block and is held. HEAD gets no length. */
 function respond(request: IncomingMessage, response: ServerResponse): void {
   const path = request.url ?? '';
   const { range, 'if-range': ifRange } = request.headers;
@@ -96,7 +96,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** By node:http, for `fetch` adds no-cache to a request with a condition. */
+/** Sends a request with node:http: `fetch` adds no-cache to a conditional request. */
 async function begin(path: string, headers: Record<string, string> = {}): Promise<IncomingMessage> {
   const [response] = await once(get(base + path, { headers, agent: false }), 'response');
   return response;
@@ -109,7 +109,7 @@ async function ask(path: string, headers: Record<string, string> = {}) {
   return { status: response.statusCode, bytes, field, isHit: /; hit/.test(field('cache-status')) };
 }
 
-/** Waits for a transfer of this path to end so. */
+/** Waits until the fill of this path ends with `result`. */
 const fillOf = (path: string, result: string) =>
   rangeway.waitFor(new RegExp(`"event":"fill"[^\\n]*${path}"[^\\n]*"result":"${result}"`));
 
@@ -144,7 +144,7 @@ describe('cache', () => {
     expectFar(await ask('/tagged/a', { range: far, 'if-range': tag }));
   });
 
-  it('digest: what is stored says its SHA-256; what contradicts a stated one is cut off', async () => {
+  it('digest: a stored body has its SHA-256; a body that contradicts its stated digest is cut', async () => {
     await ask('/digested/a');
     await fillOf('/digested/a', 'stored');
     const sum = createHash('sha256').update(bodyOf(1)).digest('base64');
@@ -163,14 +163,14 @@ describe('cache', () => {
 });
 
 describe('origin', () => {
-  it('ranges: never asks for the whole, auto for the blocks of the range', async () => {
+  it('ranges: "never" asks for the whole body, "auto" for the blocks of the range', async () => {
     expectFar(await ask('/whole/a', { range: far }));
     expect(asked.get('/whole/a')).toEqual(['whole']);
     expectFar(await ask('/never/a', { range: far }));
     expect(asked.get('/never/a')).toEqual(['bytes=196608-212991']);
   });
 
-  it('seekAheadBytes: who is ahead of a slow transfer gets one of its own', async () => {
+  it('seekAheadBytes: a range far ahead of a slow fill gets an exchange of its own', async () => {
     const slow = await begin('/ahead/slow');
     expectFar(await ask('/ahead/slow', { range: far }));
     expect(asked.get('/ahead/slow')).toEqual(['whole', 'bytes=196608-212991']);
@@ -185,7 +185,7 @@ describe('fill', () => {
     ['/below/a', true],
     ['/notbelow/a', false],
     ['/never/b', false],
-  ])('complete: whether the rest of %s comes by itself: %s', async (path, isCompleted) => {
+  ])('complete: whether the rest of %s is fetched without a request: %s', async (path, isCompleted) => {
     expectFar(await ask(path, { range: far }));
     await fillOf(path, isCompleted ? 'stored' : 'kept');
     expect((await ask(path, { range: 'bytes=0-9' })).isHit).toBe(isCompleted);
@@ -194,7 +194,7 @@ describe('fill', () => {
   it.each([
     ['/never/c', ['bytes=16384-32767', 'bytes=32768-49151', 'bytes=49152-65535']],
     ['/atonce/c', ['bytes=16384-']],
-  ])('openRanges: how %s is asked for a range without an end', async (path, firstAsked) => {
+  ])('openRanges: ranges that %s asks the origin for when the client’s range has no end', async (path, firstAsked) => {
     const { bytes } = await ask(path, { range: 'bytes=16384-' });
     expect(bytes.equals(bodyOf(version).subarray(block))).toBe(true);
     expect(asked.get(path)?.slice(0, 3)).toEqual(firstAsked);
@@ -208,12 +208,12 @@ describe('fill', () => {
     ['/unread/slow', true],
   ])('onAbort and its limits: whether %s ends with its client: %s', async (path, isEnded) => {
     const client = await begin(path);
-    const transfer = held.get(path);
+    const response = held.get(path);
     client.destroy();
     if (isEnded) await fillOf(path, 'stopped');
-    else transfer?.end(bodyOf(1).subarray(block));
+    else response?.end(bodyOf(1).subarray(block));
     if (!isEnded) await fillOf(path, 'stored');
-    expect(transfer?.writableFinished).toBe(!isEnded);
+    expect(response?.writableFinished).toBe(!isEnded);
   });
 
   it.each([
@@ -225,7 +225,7 @@ describe('fill', () => {
     expect(headers.get('accept-ranges')).toBe('bytes');
   });
 
-  it('resumeAttempts: with 0 a transfer that breaks off is given up at once, and its client is cut off', async () => {
+  it('resumeAttempts: with 0 a broken fill fails at once, and its client is cut off', async () => {
     const client = await begin('/once/slow');
     const cut = buffer(client).catch((error: Error) => error.message);
     held.get('/once/slow')?.destroy();
@@ -236,7 +236,7 @@ describe('fill', () => {
 });
 
 describe('store', () => {
-  it('maxObjectSizeBytes: what is larger is relayed, its ranges are cut, and it is not stored', async () => {
+  it('maxObjectSizeBytes: a larger body is relayed, ranges of it are served, and it is not stored', async () => {
     for (const range of ['bytes=5-9', 'bytes=1999990-']) {
       const { status, bytes, field } = await ask('/whole/huge', { range });
       expect(status).toBe(206);

@@ -1,4 +1,4 @@
-/** Secrets that cannot be used, through the executable: it does not start, says why in one line, and tells none of them. */
+/** Unusable secrets, through the executable: it does not start, gives the reason in one line, and discloses no secret. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,7 @@ describe('secrets that cannot be used', () => {
     [{ bearer: 'env:TEST_TWICE' }, /env:TEST_TWICE has a fault in line 2: the name is that of line 1\n$/],
     [{ bearer: 'env:TEST_SHARED' }, /env:TEST_SHARED has a fault in line 3: the secret is that of line 1\n$/],
     [{ apiKey: 'env:TEST_COMMENTS' }, /env:TEST_COMMENTS has no line "name:secret"\n$/],
-  ])('%j: it does not start', async (access, want) => {
+  ])('%j: keep the server from starting', async (access, want) => {
     const file = join(dir, 'refused.json');
     const route = { origin: 'http://127.0.0.1:1', access };
     writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', store: { type: 'memory' }, routes: [route] }));

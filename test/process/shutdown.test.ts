@@ -14,7 +14,7 @@ const sent = 'the first half, ';
 const held = 'the second half';
 const request = 'GET /slow HTTP/1.1\r\nHost: files.example\r\n\r\n';
 
-/** A proxy before an origin, and a client that waits for the second half of a response. */
+/** A proxy in front of an origin, and a client that waits for the second half of a response. */
 interface SlowResponse extends AsyncDisposable {
   readonly proxy: RangewayProcess;
   readonly port: number;
@@ -50,7 +50,7 @@ async function openSlowResponse(shutdownGraceSeconds: number): Promise<SlowRespo
     origin,
     release,
     async [Symbol.asyncDispose]() {
-      // What the origin still holds back must not hold it up.
+      // Ends the origin's script, so that closing the origin does not wait for it.
       release();
       await kept.disposeAsync();
     },
@@ -82,7 +82,7 @@ describe('SIGTERM while a response is under way', () => {
     expect(slow.proxy.output()).toMatch(/"event":"request".*"complete":false/);
   });
 
-  it('is not held up by connections that have nothing to do', async () => {
+  it('is not held up by idle connections', async () => {
     await using slow = await openSlowResponse(3600);
     slow.release();
     await slow.client.take(held.length);
@@ -129,7 +129,7 @@ describe('a second signal', () => {
     void slow.proxy.stop('SIGTERM');
     await slow.proxy.waitFor(/"stage":"stopping"/);
     let ended: number | null | undefined;
-    // Again and again, until it comes late enough to be meant.
+    // Repeats the signal until it comes late enough after the first to count.
     while (ended === undefined) ended = await Promise.race([slow.proxy.stop(signal), delay(50, undefined)]);
     expect(ended).toBe(code);
     expect(await slow.client.rest()).toBe('');

@@ -1,4 +1,4 @@
-/** How much a disk store keeps, from the configuration file to the files in its directory. */
+/** The size limits of a disk store, from the configuration file to the files in its directory. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
@@ -49,7 +49,7 @@ async function start(store: object) {
   return { rangeway, ask };
 }
 
-/** What the bodies occupy on the disk; one that leaves while it is looked at, nothing. */
+/** Returns the bytes that the bodies occupy on the disk. A body that is removed meanwhile counts as 0. */
 async function occupiedBytes(): Promise<number> {
   const files = await Promise.all(
     (await bodyFiles(join(dir, 'store'))).map((path) => stat(path).catch(() => undefined)),
@@ -57,7 +57,7 @@ async function occupiedBytes(): Promise<number> {
   return files.reduce((sum, file) => sum + (file?.blocks ?? 0) * 512, 0);
 }
 
-it('is not more than maxSizeBytes, goes down to lowWaterPercent, and is what was asked for last', async () => {
+it('a store never exceeds maxSizeBytes, is evicted down to lowWaterPercent, and keeps recent entries', async () => {
   const { rangeway, ask } = await start({ maxSizeBytes: '2MB', lowWaterPercent: 50 });
   for (let file = 0; file < 30; file += 1) {
     await ask(`/${file}`);
@@ -71,12 +71,12 @@ it('is not more than maxSizeBytes, goes down to lowWaterPercent, and is what was
     await ask(`/${file}`);
     counts.add(await occupiedBytes());
   }
-  // It does not stay full: each time that it was, it has gone down to half.
+  // Each time the store was full, eviction has brought it down to half.
   expect(Math.min(...counts)).toBeLessThanOrEqual(1_500_000);
   expect(await rangeway.stop('SIGTERM')).toBe(0);
 });
 
-it('is nothing where minFreeBytes are not free: all is relayed', async () => {
+it('a store keeps nothing where minFreeBytes are not free: all bodies are relayed', async () => {
   const { rangeway, ask } = await start({ minFreeBytes: '1000TB' });
   for (let asked = 0; asked < 3; asked += 1) expect(await ask('/a')).not.toMatch(/; hit/);
   expect(await occupiedBytes()).toBe(0);

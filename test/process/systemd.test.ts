@@ -1,4 +1,4 @@
-/** Rangeway under systemd: what it tells the manager, what it leaves to its workers, and the sockets that it is given. */
+/** Rangeway under systemd: its notifications, the environment of its workers, and socket activation. */
 
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ const configOf = (more: object = {}) => ({
   ...more,
 });
 
-/** The processes that a process has started. */
+/** Returns the child processes of a process. */
 function childrenOf(pid: number): number[] {
   const parentOf = (each: string): number => {
     try {
@@ -50,55 +50,55 @@ function childrenOf(pid: number): number[] {
     .map(Number);
 }
 
-/** Starts a server, has it reload twice, once in vain, and stops it: what the manager was told meanwhile. */
+/** Starts a server, reloads it with a good and with a broken file, stops it, and checks the notifications of each step. */
 async function expectWholeLife(manager: NotifySocket, more: object = {}): Promise<void> {
   const file = join(dir, 'rangeway.json');
   await using rangeway = await startConfigured(dir, configOf(more), manager.environment);
-  const told = async () => (await manager.messages()).map(([first]) => first);
-  await expect.poll(told).toEqual(['READY=1']);
+  const states = async () => (await manager.messages()).map(([first]) => first);
+  await expect.poll(states).toEqual(['READY=1']);
   expect((await manager.messages())[0]?.[1]).toMatch(/^STATUS=ready on http:\/\/127\.0\.0\.1:\d+, in front of http:/);
 
   const before = process.hrtime.bigint() / 1000n;
   process.kill(rangeway.pid, 'SIGHUP');
-  await expect.poll(told).toEqual(['READY=1', 'RELOADING=1', 'READY=1']);
+  await expect.poll(states).toEqual(['READY=1', 'RELOADING=1', 'READY=1']);
   const [name, micros = ''] = (await manager.messages())[1]?.[1]?.split('=') ?? [];
   expect(name).toBe('MONOTONIC_USEC');
   expect(BigInt(micros) >= before && BigInt(micros) <= process.hrtime.bigint() / 1000n, micros).toBe(true);
 
   await writeFile(file, '{ "lisen": 1, "orgin": 2 }');
   process.kill(rangeway.pid, 'SIGHUP');
-  await expect.poll(async () => (await told()).slice(3)).toEqual(['RELOADING=1', 'READY=1']);
+  await expect.poll(async () => (await states()).slice(3)).toEqual(['RELOADING=1', 'READY=1']);
   expect((await manager.messages()).at(-1)?.[1]).toContain('rangeway.json: ');
 
   expect(await rangeway.stop('SIGTERM'), rangeway.output()).toBe(0);
-  await expect.poll(async () => (await told())[5]).toBe('STOPPING=1');
+  await expect.poll(async () => (await states())[5]).toBe('STOPPING=1');
   expect(rangeway.output()).not.toContain('cannot be notified');
 }
 
-describe('what the service manager is told', () => {
-  it('of ready, reloads and the end', async () => {
+describe('the service manager', () => {
+  it('is notified of readiness, reloads and the end', async () => {
     await using manager = await openNotifyFile(dir);
     await expectWholeLife(manager);
   });
 
-  it('by the supervisor of several workers', async () => {
+  it('is notified by the supervisor of several workers', async () => {
     await using manager = await openNotifyFile(dir);
     await expectWholeLife(manager, { workers: 2 });
   });
 
-  itWith(['systemd-notify', 'python3'], 'by datagrams to its socket', async () => {
+  itWith(['systemd-notify', 'python3'], 'is notified by datagrams to its socket', async () => {
     await using manager = await openNotifySocket(join(dir, 'notify'));
     await expectWholeLife(manager);
   });
 
-  itWith(['systemd-notify', 'python3'], 'by datagrams to a socket without a path', async () => {
+  itWith(['systemd-notify', 'python3'], 'is notified by datagrams to an abstract socket', async () => {
     await using manager = await openNotifySocket(`@rangeway-test-${process.pid}`);
     await using rangeway = await startConfigured(dir, configOf(), manager.environment);
     await expect.poll(async () => (await manager.messages())[0]?.[0]).toBe('READY=1');
     expect(await rangeway.stop('SIGTERM')).toBe(0);
   });
 
-  it('with signs of life, as often as it wants them', async () => {
+  it('gets watchdog notifications as often as WATCHDOG_USEC asks for', async () => {
     await using manager = await openNotifyFile(dir);
     const environment = { ...manager.environment, WATCHDOG_USEC: '200000' };
     await using rangeway = await startConfigured(dir, configOf(), environment);
@@ -109,13 +109,13 @@ describe('what the service manager is told', () => {
   });
 
   it.each<[what: string, environment: (dir: string) => NodeJS.ProcessEnv, complaint: string]>([
-    ['nobody is there', () => ({ NOTIFY_SOCKET: '/nowhere/notify' }), 'the service manager cannot be notified: '],
+    ['no socket exists', () => ({ NOTIFY_SOCKET: '/nowhere/notify' }), 'the service manager cannot be notified: '],
     [
       'systemd-notify is missing',
       (empty) => ({ NOTIFY_SOCKET: '/nowhere/notify', PATH: empty }),
       'the service manager cannot be notified: there is no program systemd-notify in PATH',
     ],
-  ])('harms nothing where %s', async (_what, environment, complaint) => {
+  ])('does not affect the server where %s', async (_what, environment, complaint) => {
     await using rangeway = await startConfigured(dir, configOf(), environment(dir));
     await rangeway.waitFor(new RegExp(`rangeway: ${complaint}`));
     expect(await (await fetch(`${rangeway.url}/x`)).text()).toBe('0123456789');
@@ -125,7 +125,7 @@ describe('what the service manager is told', () => {
 });
 
 describe('workers', () => {
-  itOnLinux('do not know of the service manager', async () => {
+  itOnLinux('do not inherit the variables of the service manager', async () => {
     await using manager = await openNotifyFile(dir);
     const environment = { ...manager.environment, WATCHDOG_USEC: '60000000', RANGEWAY_TEST: 'kept' };
     await using rangeway = await startConfigured(dir, configOf({ workers: 2 }), environment);
@@ -144,7 +144,7 @@ describe('workers', () => {
     await writeFile(file, JSON.stringify(configOf({ listen: 'systemd:http', workers: 2 })));
     await using rangeway = startActivated(['--config', file], [socket], ['http']);
     await rangeway.waitFor(/ready on http:/);
-    // From here on only the server has it open, as under systemd.
+    // From here on only the server has the socket open, as under systemd.
     socket.close();
     const url = `http://127.0.0.1:${port}/x`;
     const answers = await Promise.all(
@@ -154,7 +154,7 @@ describe('workers', () => {
     expect(await rangeway.stop('SIGTERM'), rangeway.output()).toBe(0);
   });
 
-  it('need the sockets that are named', async () => {
+  it('need the sockets that the configuration names', async () => {
     const file = join(dir, 'rangeway.json');
     await writeFile(file, JSON.stringify(configOf({ listen: 'systemd:http', workers: 2 })));
     await using rangeway = startRangeway(['--config', file]);

@@ -1,4 +1,4 @@
-/** Traces of the executable, with an SDK that is loaded before it, in one process and in workers. */
+/** Traces of the executable, with an SDK that is preloaded, in one process and in workers. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -35,7 +35,7 @@ afterAll(async () => {
 });
 
 describe.each([1, 2])('with %d workers', (workers) => {
-  it('a request is a span of its client’s trace, its exchange one of that, and its line of the log names the trace', async () => {
+  it('a request is a span of its client’s trace, its exchange is a child span, and its log line names the trace', async () => {
     const config = {
       listen: '127.0.0.1:0',
       workers,

@@ -1,4 +1,4 @@
-/** One fill for each key over all workers, whoever reads it where; and what becomes of it when its worker is killed. */
+/** All workers share one fill per key; and what happens to its readers when the worker that fills is killed. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ const start = (origin: SlowFileOrigin) =>
 const downloads = (fleet: FleetProcess, count: number) =>
   Array.from({ length: count }, () => new PatternDownload(`${fleet.url}/file`));
 
-/** The worker that a client is connected to. */
+/** Returns the process id of the worker that a client is connected to. */
 function workerOf(fleet: FleetProcess, { port }: PatternDownload): number | undefined {
   return ownerOf(
     fleet.port,
@@ -37,23 +37,23 @@ function workerOf(fleet: FleetProcess, { port }: PatternDownload): number | unde
   );
 }
 
-/** The worker that an origin was asked by. */
+/** Returns the process id of the worker that sent the first request to the origin. */
 function askerOf(fleet: FleetProcess, { url, questions }: SlowFileOrigin): number | undefined {
   const pids = fleet.workers().map(({ pid }) => pid);
   return ownerOf(questions[0]?.port ?? 0, Number(new URL(url).port), pids);
 }
 
 describe('a file that clients of all workers ask for', () => {
-  itOnLinux('is fetched once, and each gets the bytes as they come', async () => {
+  itOnLinux('is fetched once, and each client gets the bytes as they arrive', async () => {
     await using origin = await SlowFileOrigin.open(sizeBytes, { hasRanges: true, hasValidator: true });
     await using fleet = await start(origin);
     const clients = downloads(fleet, 40);
-    await until('all have what has come', async () => clients.every(({ bytes }) => bytes >= heldAt - 300_000));
+    await until('all have the first half', async () => clients.every(({ bytes }) => bytes >= heldAt - 300_000));
     expect(new Set(clients.map((client) => workerOf(fleet, client))).size).toBe(2);
     origin.goOn();
     expect(await Promise.all(clients.map(({ ended }) => ended))).toEqual(clients.map(() => sizeBytes));
     expect(origin.questions.map(({ asked }) => asked)).toEqual(['whole']);
-    // Whoever comes later finds it stored, whichever worker it comes to.
+    // Later clients get a hit from every worker.
     expect(await Promise.all(downloads(fleet, 8).map(({ ended }) => ended))).toEqual(Array(8).fill(sizeBytes));
     expect(origin.questions).toHaveLength(1);
   });
@@ -63,14 +63,14 @@ describe('a worker that is killed in the middle of a fill', () => {
   const rows: readonly (readonly [string, FileManners, RegExp])[] = [
     ['an origin with ranges', { hasRanges: true, hasValidator: true }, /^bytes=[1-9][0-9]*- if "v1"$/],
     ['a legacy origin', { hasRanges: false, hasValidator: true }, /^(whole|bytes=[0-9]+- if "v1")$/],
-    ['a legacy origin that names nothing', { hasRanges: false, hasValidator: false }, /^whole$/],
+    ['a legacy origin without a validator', { hasRanges: false, hasValidator: false }, /^whole$/],
   ];
   for (const [name, manners, second] of rows) {
-    itOnLinux(`leaves the readers of the other one to get every byte right: ${name}`, async () => {
+    itOnLinux(`does not keep readers at the other worker from getting every byte: ${name}`, async () => {
       await using origin = await SlowFileOrigin.open(sizeBytes, manners);
       await using fleet = await start(origin);
       const clients = downloads(fleet, 12);
-      await until('all have what has come', async () => clients.every(({ bytes }) => bytes >= heldAt - 300_000));
+      await until('all have the first half', async () => clients.every(({ bytes }) => bytes >= heldAt - 300_000));
       const filling = askerOf(fleet, origin) ?? 0;
       const others = clients.filter((client) => workerOf(fleet, client) !== filling);
       expect(others.length).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** Several workers as processes: who serves, who dies, who comes, and what a client sees of it. */
+/** Several worker processes: their start, death and replacement, the end of a fleet, and what clients see of it. */
 
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { startActivated, startRangeway } from '../support/processes/rangeway-pro
 
 let origin: Server;
 let originUrl: string;
-/** Responses to /slow, whose second half is still to come. */
+/** Responses to /slow whose second half is not sent yet. */
 const slow: ServerResponse[] = [];
 const firstHalf = 'the first half, ';
 const secondHalf = 'the second half';
@@ -54,20 +54,20 @@ const configured = (options: object = {}) => ({
 });
 const requestFor = (target: string) => `GET ${target} HTTP/1.1\r\nHost: files.example\r\n\r\n`;
 
-/** One request on a connection of its own. */
+/** Sends one request on a new connection, and returns the status. */
 async function ask(port: number, target: string): Promise<number> {
   await using client = await RawClient.open(port);
   return (await client.exchange(requestFor(target))).status;
 }
 
-/** A connection to each worker. */
+/** Opens one connection to each worker, by worker id. */
 async function clientsOfAll(fleet: Awaited<ReturnType<typeof startFleetProcess>>): Promise<Map<number, RawClient>> {
   const clients = new Map<number, RawClient>();
   for (let count = 0; clients.size < fleet.workers().length; count += 1) {
     const client = await RawClient.open(fleet.port);
     const target = `/to-each-${count}`;
     expect((await client.exchange(requestFor(target))).status).toBe(200);
-    await until('the log tells who has answered', async () => fleet.servedBy(target) !== undefined);
+    await until('the log names the worker', async () => fleet.servedBy(target) !== undefined);
     const worker = fleet.servedBy(target) ?? 0;
     if (clients.has(worker)) await client[Symbol.asyncDispose]();
     else clients.set(worker, client);
@@ -75,7 +75,7 @@ async function clientsOfAll(fleet: Awaited<ReturnType<typeof startFleetProcess>>
   return clients;
 }
 
-/** A response of which the first half has come. */
+/** Starts a response, and returns its client when the first half has arrived. */
 async function beginSlowly(port: number): Promise<RawClient> {
   const client = await RawClient.open(port);
   client.send(requestFor('/slow'));
@@ -89,7 +89,7 @@ const release = () => {
 };
 
 describe('several workers', () => {
-  it('share a port, and are told apart; all is over when the supervisor is told to stop', async () => {
+  it('share a port, have process titles, and end when the supervisor is stopped', async () => {
     await using fleet = await startFleetProcess(dir, configured({ workers: 3 }));
     const ready = fleet
       .output()
@@ -118,12 +118,12 @@ describe('several workers', () => {
     expect(fleet.output()).toMatch(/"stage":"stopped".*\n$/);
   });
 
-  it('leave no directory behind that was for this start alone', async () => {
+  it('leave no temporary directory behind', async () => {
     const temporary = join(dir, 'tmp');
     await mkdir(temporary);
     await using fleet = await startFleetProcess(dir, { routes: [{ origin: originUrl }] }, { TMPDIR: temporary });
     expect(await ask(fleet.port, '/x')).toBe(200);
-    // The store's, and that of the sockets between workers.
+    // The directory of the store, and that of the sockets between workers.
     expect((await readdir(temporary)).length).toBe(2);
     expect(await fleet.stop('SIGTERM')).toBe(0);
     expect(await readdir(temporary)).toEqual([]);
@@ -139,7 +139,7 @@ describe('several workers', () => {
     expect(await readdir(TMPDIR)).toEqual([]);
   });
 
-  it('listen on a Unix socket, too, which has its permissions and is removed at the end', async () => {
+  it('listen on a Unix socket too, which is removed at the end', async () => {
     const path = join(dir, 'web.sock');
     const listen = ['127.0.0.1:0', { address: `unix:${path}`, mode: '0660' }];
     await using fleet = await startFleetProcess(dir, configured({ listen }));
@@ -162,13 +162,13 @@ describe('several workers', () => {
     expect(await fleet.stop('SIGTERM')).toBe(0);
   });
 
-  it('are not started by people', async () => {
+  it('cannot be started from the command line', async () => {
     await using alone = startRangeway(['worker']);
     expect(await alone.ended()).toBe(2);
     expect(alone.output()).toBe('rangeway: a worker is started by a server with "workers", not by people\n');
   });
 
-  it('take no notice of signals that are for their supervisor', async () => {
+  it('ignore signals that are for their supervisor', async () => {
     await using fleet = await startFleetProcess(dir, configured());
     const [first] = fleet.workers();
     for (const signal of ['SIGHUP', 'SIGTERM', 'SIGINT'] as const) process.kill(first?.pid ?? 0, signal);
@@ -179,7 +179,7 @@ describe('several workers', () => {
 });
 
 describe('a worker that is killed', () => {
-  it('takes its own connections with it and no other, and is replaced', async () => {
+  it('loses its own connections and no other, and is replaced', async () => {
     await using fleet = await startFleetProcess(dir, configured());
     const clients = await clientsOfAll(fleet);
     const [first] = fleet.workers();
@@ -194,7 +194,7 @@ describe('a worker that is killed', () => {
     for (const client of clients.values()) await client[Symbol.asyncDispose]();
   });
 
-  it('together with all others leaves connections waiting, which the next ones serve', async () => {
+  it('together with all others leaves connections waiting, which the replacements serve', async () => {
     await using fleet = await startFleetProcess(dir, configured());
     for (const { pid } of fleet.workers()) process.kill(pid, 'SIGKILL');
     const asked = Array.from({ length: 20 }, (_, index) => ask(fleet.port, `/waits-${index}`));
@@ -203,7 +203,7 @@ describe('a worker that is killed', () => {
     expect(childrenOf(fleet.pid).sort()).toEqual(workers.map(({ pid }) => pid).sort());
   });
 
-  it('again and again is waited for, while another one serves in its place', async () => {
+  it('repeatedly is restarted with a delay, while another one serves', async () => {
     await using fleet = await startFleetProcess(dir, configured());
     const kill = () => process.kill(fleet.workers()[0]?.pid ?? 0, 'SIGKILL');
     kill();
@@ -218,7 +218,7 @@ describe('a worker that is killed', () => {
 });
 
 describe('a worker that hangs', () => {
-  it('has its connections taken by another one', async () => {
+  it('leaves new connections to another one', async () => {
     await using fleet = await startFleetProcess(dir, configured());
     const { pid = 0 } = fleet.workers()[0] ?? {};
     process.kill(pid, 'SIGSTOP');
@@ -230,7 +230,7 @@ describe('a worker that hangs', () => {
 });
 
 describe('a start that fails', () => {
-  it('because the port is in use is told as one process tells it, in one line', async () => {
+  it('because the port is in use is reported in one line, as by a single process', async () => {
     const busy = createServer().listen(0, '127.0.0.1');
     await once(busy, 'listening');
     const { port } = busy.address() as AddressInfo;
@@ -242,7 +242,7 @@ describe('a start that fails', () => {
     busy.close();
   });
 
-  it('because another fleet has the port is told, though the system would let both have it', async () => {
+  it('because another fleet has the port is reported, though the system would let both bind it', async () => {
     await using fleet = await startFleetProcess(dir, configured());
     const flags = ['--listen', `127.0.0.1:${fleet.port}`, '--workers', '2', '--dir', join(dir, 'other')];
     await using rangeway = startRangeway([originUrl, ...flags]);
@@ -250,7 +250,7 @@ describe('a start that fails', () => {
     expect(rangeway.output()).toContain('the port is in use');
   });
 
-  it('because another server has the store is told', async () => {
+  it('because another server has the store is reported', async () => {
     await using fleet = await startFleetProcess(dir, configured());
     const flags = ['--listen', '127.0.0.1:0', '--workers', '2', '--dir', join(dir, 'store')];
     await using rangeway = startRangeway([originUrl, ...flags]);
@@ -259,7 +259,7 @@ describe('a start that fails', () => {
     expect(await ask(fleet.port, '/x')).toBe(200);
   });
 
-  it('in the workers is told in one line, and leaves none of them behind', async () => {
+  it('in the workers is reported in one line, and leaves no worker behind', async () => {
     const tls = { certificates: [{ certFile: 'no.pem', keyFile: 'no.key' }] };
     const config = configured({ listen: [{ address: '127.0.0.1:0', tls }] });
     const failed = startFleetProcess(dir, config).catch((error: unknown) => String(error));
@@ -268,13 +268,13 @@ describe('a start that fails', () => {
 });
 
 describe('the end of a fleet', () => {
-  it.each(['SIGTERM', 'SIGINT'] as const)('by %s to all of its processes lets transfers finish', async (signal) => {
+  it.each(['SIGTERM', 'SIGINT'] as const)('by %s to all of its processes lets responses finish', async (signal) => {
     await using fleet = await startFleetProcess(dir, configured({ shutdownGraceSeconds: 3600 }));
     await using client = await beginSlowly(fleet.port);
     const ended = fleet.stop(signal);
     for (const { pid } of fleet.workers()) process.kill(pid, signal);
     await fleet.waitFor(/"stage":"stopping"/);
-    await until('nobody listens', () =>
+    await until('the port is closed', () =>
       RawClient.open(fleet.port).then(
         (late) => late[Symbol.asyncDispose]().then(() => false),
         () => true,
@@ -287,7 +287,7 @@ describe('the end of a fleet', () => {
     expect(fleet.output()).not.toContain('"stage":"ended"');
   });
 
-  it('cuts what is under way when shutdownGraceSeconds are over', async () => {
+  it('cuts running responses when shutdownGraceSeconds are over', async () => {
     await using fleet = await startFleetProcess(dir, configured({ shutdownGraceSeconds: 0.1 }));
     await using client = await beginSlowly(fleet.port);
     expect(await fleet.stop('SIGTERM')).toBe(0);
@@ -295,36 +295,36 @@ describe('the end of a fleet', () => {
     expect(fleet.output()).toMatch(/"worker":\d,.*"stage":"cut"/);
   });
 
-  it('by a second signal is at once, of all of it', async () => {
+  it('by a second signal is immediate for all processes', async () => {
     await using fleet = await startFleetProcess(dir, configured({ shutdownGraceSeconds: 3600 }));
     const workers = fleet.workers();
     await using client = await beginSlowly(fleet.port);
     const ended = fleet.stop('SIGTERM');
     await fleet.waitFor(/"stage":"stopping"/);
     let code: number | null | undefined;
-    void ended.then((given) => {
-      code = given;
+    void ended.then((exitCode) => {
+      code = exitCode;
     });
-    // Again and again, until it comes late enough to be meant.
-    await until('it has ended', async () => {
+    // Repeats the signal until it comes late enough after the first to count.
+    await until('the supervisor has ended', async () => {
       if (code === undefined) void fleet.stop('SIGTERM');
       return code !== undefined;
     });
     expect(code).toBe(143);
-    await until('all have ended', async () => workers.every(({ pid }) => !isRunning(pid)));
+    await until('all workers have ended', async () => workers.every(({ pid }) => !isRunning(pid)));
     expect(await client.rest()).toBe('');
   });
 
-  it('whose supervisor is killed comes by itself, when transfers are finished', async () => {
+  it('whose supervisor is killed follows by itself, when running responses are finished', async () => {
     await using fleet = await startFleetProcess(dir, configured({ shutdownGraceSeconds: 3600 }));
     const workers = fleet.workers();
     await using client = await beginSlowly(fleet.port);
     process.kill(fleet.pid, 'SIGKILL');
     await fleet.waitFor(/ends: its supervisor is gone[\s\S]*ends: its supervisor is gone/);
-    await until('the one without work has ended', async () => workers.some(({ pid }) => !isRunning(pid)));
+    await until('the worker without work has ended', async () => workers.some(({ pid }) => !isRunning(pid)));
     await expect(RawClient.open(fleet.port)).rejects.toThrow('ECONNREFUSED');
     release();
     expect((await client.take(secondHalf.length)).toString()).toBe(secondHalf);
-    await until('all have ended', async () => workers.every(({ pid }) => !isRunning(pid)));
+    await until('all workers have ended', async () => workers.every(({ pid }) => !isRunning(pid)));
   });
 });

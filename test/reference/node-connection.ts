@@ -7,32 +7,32 @@ import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { Emit } from '../../src/telemetry/events.ts';
 import { formatLastProblem } from './response-lines.ts';
 
-/** How long a connection that we have ended is still read from (RFC 9112 §9.6). */
+/** How long a connection is still read after we have ended it, in milliseconds (RFC 9112 §9.6). */
 const lingerMs = 2_000;
 
-/** How many requests a client may send ahead of their responses; the connection ends after so many. */
+/** How many requests a client may send ahead of their responses. The connection ends after so many. */
 const pipelinedRequests = 100;
 
-/** What a connection asks of the exchanges on it. */
+/** An exchange, as its connection sees it. */
 export interface RunningExchange {
-  /** Whether its request's body is still coming. */
+  /** Whether its request's body is still arriving. */
   readonly isReceiving: boolean;
-  /** Whether only the client can bring it forward, by sending or by reading. */
+  /** Whether only the client can make progress, by sending or by reading. */
   readonly isWaitingForClient: boolean;
-  /** Whether the end of its response is the end of the connection, so that only a reset tells a broken one from a whole one. */
+  /** Whether its response ends with the connection. Then only a reset shows that the response is incomplete. */
   readonly isCloseDelimited: boolean;
   /** Whether its response broke off. */
   readonly isBroken: boolean;
-  /** Its request's body cannot come whole any more. */
+  /** Called when its request's body can no longer become complete. */
   breakBody(error: ProxyError): void;
-  /** Nothing more can be sent or received. */
+  /** Called when the connection is gone. */
   connectionClosed(): void;
 }
 
-/** What a connection is made with. */
+/** Options of a connection. */
 export interface ConnectionOptions {
   readonly emit: Emit;
-  /** Tells the time in epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
 }
 
@@ -44,23 +44,23 @@ export class Connection {
   readonly #exchanges: RunningExchange[] = [];
   #stage: 'open' | 'draining' | 'finishing' | 'tunnel' | 'ended' = 'open';
   #isRetired = false;
-  /** To be answered after the running exchanges. */
+  /** The refusal to send after the running exchanges. */
   #refusal: ProxyError | undefined;
-  /** How much had been received when the connection last had nothing to do. */
+  /** Bytes received by the time that the connection was last idle. */
   #settledBytes: number;
 
   constructor(socket: Socket, peer: Peer, options: ConnectionOptions) {
     this.socket = socket;
     this.peer = peer;
     this.#options = options;
-    // What was put back of what the connection began with is yet to be read.
+    // Bytes that were put back before the connection was handed over are still to be read.
     this.#settledBytes = socket.bytesRead - socket.readableLength;
     // Node's server closes with destroySoon, which loses the response where the client is still sending.
     socket.destroySoon = () => this.end();
     socket.once('close', () => {
       for (const exchange of [...this.#exchanges]) exchange.connectionClosed();
     });
-    // Node ends its side as soon as the client has ended its own, which would make this body look whole.
+    // Node ends its side as soon as the client has ended its own. A close-delimited body would then look complete.
     socket.prependListener('end', () => {
       if (this.#exchanges[0]?.isCloseDelimited === true) socket.resetAndDestroy();
     });
@@ -80,7 +80,7 @@ export class Connection {
     return this.#stage === 'ended';
   }
 
-  /** Whether it may become a tunnel: it will be kept, and no response is due on it. */
+  /** Whether it may become a tunnel: it is not ending, and no response is due on it. */
   get mayTunnel(): boolean {
     return this.#stage === 'open' && this.#exchanges.length === 0;
   }
@@ -92,15 +92,15 @@ export class Connection {
   }
 
   /**
-   * Drops a request that came after the last one (RFC 9112 §9.6). While responses are due, nothing more is read: Node keeps
-   * something of every request until it is answered.
+   * Drops a request that came after the last one (RFC 9112 §9.6). While responses are due, nothing more is read, because Node
+   * keeps state for every unanswered request.
    */
   ignore(message: IncomingMessage): void {
     message.resume();
     if (this.#stage === 'finishing') setImmediate(() => this.#stopReading());
   }
 
-  /** The exchange is over, whole or not. */
+  /** Ends an exchange, whether or not its response is complete. */
   settle(exchange: RunningExchange): void {
     const at = this.#exchanges.indexOf(exchange);
     if (at >= 0) this.#exchanges.splice(at, 1);
@@ -127,8 +127,8 @@ export class Connection {
   }
 
   /**
-   * Takes one further request, whenever it comes: the client may have been told that it can send one, and only a response tells
-   * it that this was the last.
+   * Takes one further request, however late. The client may have read keep-alive, and only a response tells it that no further
+   * request is taken.
    */
   retire(): void {
     this.#isRetired = true;
@@ -140,7 +140,7 @@ export class Connection {
     else this.finishAfterNext();
   }
 
-  /** Nothing was received or sent for a while. Returns whether that is the client's doing; then it has consequences. */
+  /** Called when no byte was received or sent for a while. Where the client is the cause, ends the connection and returns true. */
   timeOut(): boolean {
     const isWaitingForClient =
       this.#exchanges.length === 0 || this.#exchanges.some((exchange) => exchange.isWaitingForClient);
@@ -151,7 +151,10 @@ export class Connection {
     return true;
   }
 
-  /** What the client sends is no request, or no rest of one. It is told so where no response tells it. */
+  /**
+   * Refuses bytes that are no request, or no rest of one. A body that is being received fails, and its handler responds. Otherwise
+   * the client gets an error response after the running exchanges.
+   */
   refuse(error: ProxyError): void {
     if (!this.isOpen) return;
     this.finish();
@@ -176,7 +179,7 @@ export class Connection {
   }
 
   /**
-   * Ends our side, then reads on for a while and drops what comes: closing at once could reset the connection before the
+   * Ends our side, then reads on for a while and drops the bytes: closing at once could reset the connection before the
    * client has read the last response (RFC 9112 §9.6).
    */
   end(): void {
@@ -190,20 +193,20 @@ export class Connection {
     socket.resume();
   }
 
-  /** Ends it at once, so that what was broken off does not look whole. */
+  /** Ends the connection at once, so that a broken response does not look complete. */
   cut(): void {
     this.#stage = 'ended';
     if (this.#exchanges.some((exchange) => exchange.isCloseDelimited)) this.socket.resetAndDestroy();
     else this.socket.destroy();
   }
 
-  /** Cuts it because of an exchange whose response broke off, but not before the responses ahead of it are out. */
+  /** Cuts the connection because of an exchange whose response broke off, but not before the responses ahead of it are sent. */
   cutAt(exchange: RunningExchange): void {
     if (this.#exchanges[0] === exchange) this.cut();
     else this.finish();
   }
 
-  /** Not while Node still parses what it has read: it would read on. */
+  /** Must not be called while Node still parses received bytes: Node would read on. */
   #stopReading(): void {
     if (this.#stage === 'finishing') this.socket.pause();
   }

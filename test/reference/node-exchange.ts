@@ -12,10 +12,10 @@ import { takenBytes } from '../../src/listener/timeouts.ts';
 import type { Connection, RunningExchange } from './node-connection.ts';
 import { headLines, interimLines, trailerLines } from './response-lines.ts';
 
-/** A rest of a request that is at most so long is read and dropped, because a new connection costs more than that. */
+/** The longest rest of a request's body that is read and dropped, in bytes. A new connection costs more than that. */
 const drainedBytes = 64 * 1024;
 
-/** What an exchange is made of. */
+/** Parts of an exchange. */
 export interface ExchangeParts {
   readonly connection: Connection;
   readonly message: IncomingMessage;
@@ -24,7 +24,7 @@ export interface ExchangeParts {
   readonly expectsContinue: boolean;
 }
 
-/** Lives from the request's head until its response is whole or the client is gone. */
+/** Lives from the request's head until its response is complete or the client is gone. */
 export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
   readonly #response: ServerResponse;
   readonly #connection: Connection;
@@ -47,7 +47,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     if (message.httpVersion === '1.0') response.useChunkedEncodingByDefault = false;
     response.once('close', () => this.#settle());
     connection.begin(this);
-    // Node lets keep-alive win there, against RFC 9112 §9.3.
+    // Where HTTP/1.0 says both, Node prefers keep-alive, against RFC 9112 §9.3.
     if (message.httpVersion === '1.0' && saysClose(message)) connection.finish();
   }
 
@@ -87,12 +87,12 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     return takenBytes({ socket: this.#connection.socket });
   }
 
-  /** Whether the connection cannot carry another response after this one's. */
+  /** Whether this is the last response on the connection. */
   get #isLast(): boolean {
     return this.#connection.isLast(this) || (this.#hasLongRest && this.#body?.isUnwanted === true);
   }
 
-  /** The request as a handler sees it. */
+  /** Creates the request that the handler gets. */
   receive(head: RequestHead, framing: RequestFraming): ProxyRequest {
     const sizeBytes = framing.kind === 'length' ? framing.sizeBytes : undefined;
     if (framing.kind === 'chunked' || (sizeBytes !== undefined && sizeBytes > 0)) {
@@ -102,12 +102,12 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
         onStart: () => this.#askForBody(),
       });
     }
-    // Node ends the connection after a response that came without 100.
+    // Node ends the connection after a response without a 100 before it.
     if (this.#expectsContinue && this.#body === undefined) this.#connection.finish();
     return new ReceivedRequest(head, this.#body, sizeBytes, this);
   }
 
-  /** Aborted when the client is gone before its response is whole. */
+  /** Aborted when the client is gone before its response is complete. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
@@ -116,7 +116,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     return this.#abort.signal;
   }
 
-  /** Sends an interim response (RFC 9110 §15.2), but not to a client of HTTP/1.0, which has none. */
+  /** Sends an interim response (RFC 9110 §15.2), but not to a client of HTTP/1.0, which knows none. */
   sendInterim({ status, fields }: InterimResponse): void {
     if (this.#message.httpVersion !== '1.1' || status < 102 || status > 199) return;
     const lines = interimLines(fields);
@@ -128,7 +128,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
   }
 
   writeHead({ status, fields, contentLength, content, isLast, now }: ResponseHead): void {
-    // Node says `close` by itself, but not in a Connection field that is given to it.
+    // Node adds `close` by itself, but not to a Connection field that we set.
     const isNodesLast = !this.#response.shouldKeepAlive;
     const lines = headLines(fields, { status, contentLength, isLast: isLast || this.#isLast || isNodesLast, now });
     this.#response.writeHead(status, reasonPhrase(status), lines);
@@ -144,9 +144,9 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     return this.#response.write(chunk);
   }
 
-  /** Node gathers the head and what is written in the same tick into one write, without a copy. */
+  /** Ends the response. Node gathers the head and all writes of the same tick into one write, without a copy. */
   end(chunks: readonly Uint8Array[], trailers: Fields): void {
-    // Other responses have no place for them (RFC 9112 §7.1.2), and only a client that says so expects them there.
+    // Only chunked responses can have trailers (RFC 9112 §7.1.2), and only clients with TE: trailers expect them.
     if (trailers.length > 0 && this.#response.chunkedEncoding && this.#acceptsTrailers) {
       this.#response.addTrailers(trailerLines(trailers));
     }
@@ -183,7 +183,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     this.#connection.finish();
   }
 
-  /** RFC 9110 §10.1.4. */
+  /** Whether the client sent TE: trailers (RFC 9110 §10.1.4). */
   get #acceptsTrailers(): boolean {
     const lines = fieldLines(parseFields(this.#message.rawHeaders), 'te');
     return lines.flatMap(listMembers).some((coding) => coding.toLowerCase() === 'trailers');
@@ -193,7 +193,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     return this.#body !== undefined && this.#body.missingBytes > drainedBytes;
   }
 
-  /** The connection is gone. Node before 24.9 does not tell it to a response that waits behind others. */
+  /** Called when the connection is gone. Node before 24.9 does not notify a response that waits behind others. */
   connectionClosed(): void {
     if (this.#response.socket === null) this.#settle();
   }
@@ -220,8 +220,8 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
   }
 
   /**
-   * Writes something before the final head, or not at all when that is out. A response that has to wait for those before
-   * it must not be given it yet: Node would put the head in front of it.
+   * Writes an interim response before the final head, or nothing once that is sent. A response that waits behind others must
+   * not get it yet: Node would put the final head in front of it.
    */
   #beforeHead(write: () => void): void {
     if (this.#isSettled || this.#response.headersSent) return;
@@ -232,7 +232,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     try {
       write();
     } catch {
-      // A field that Node does not let pass; the final response comes without the interim one.
+      // Node refused a field. The final response is sent without the interim one.
     }
   }
 }
@@ -242,7 +242,7 @@ function saysClose({ headers }: IncomingMessage): boolean {
 }
 
 function writeInterim(response: ServerResponse, status: number, lines: readonly string[]): void {
-  // Node has it since 26.2. Before, there is a function for 102, and one for a 103 that has Link.
+  // Node has `writeInformation` since 26.2. Before, it has a function for 102, and one for a 103 with Link.
   if (typeof response.writeInformation === 'function') response.writeInformation(status, lines);
   else if (status === 102) response.writeProcessing();
   else if (status === 103) response.writeEarlyHints(earlyHints(lines));

@@ -1,4 +1,4 @@
-/** HTTP/1.x on Node's own server: what ours is held against. */
+/** HTTP/1.x on Node's own server, the reference for our server. Read this first, then `node-connection.ts` and `node-exchange.ts`. */
 
 import { createServer, type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -16,18 +16,18 @@ import { Connection } from './node-connection.ts';
 import { Exchange } from './node-exchange.ts';
 import { type ClientError, readParserError } from './parser-error.ts';
 
-/** Node looks for requests that take too long at such intervals, at most and at least. */
+/** Bounds of the interval at which Node looks for slow requests, in milliseconds. */
 const longestCheckMs = 5_000;
 const shortestCheckMs = 20;
 
-/** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
+/** Creates a server of HTTP/1.0 and HTTP/1.1 (RFC 9112). */
 export function createNodeHttp1Server(options: ProtocolOptions): ConnectionServer {
   return new NodeHttp1Server(options);
 }
 
 class NodeHttp1Server implements ConnectionServer {
   readonly #options: ProtocolOptions;
-  /** Owns no port: it is given connections. */
+  /** Owns no port: connections are passed to it. */
   readonly #server: Server;
   readonly #connections = new Map<Duplex, Connection>();
   readonly #context: ResponseContext;
@@ -40,18 +40,18 @@ class NodeHttp1Server implements ConnectionServer {
     const { handler, limits, now, after = unreferencedTimers } = options;
     this.#context = { handler, now, pace: createPace({ limits, now, after }) };
     this.#server = createServer(serverOptions(options.limits, (message) => this.#shouldTunnel(message)));
-    // Node would leave out the fields above its limit without a word; receiveHead counts them.
+    // Node would silently drop fields above its limit; receiveHead counts them.
     this.#server.maxHeadersCount = 0;
     this.#server.timeout = options.limits.idleTimeoutMs;
     this.#server.on('request', (message, response) => this.#receive(message, response, false));
     this.#server.on('checkContinue', (message, response) => this.#receive(message, response, true));
-    // Node would answer an unknown expectation by itself, and not as we do.
+    // Node would answer an unknown expectation by itself, with another response.
     this.#server.on('checkExpectation', (message, response) => this.#receive(message, response, false));
     this.#server.on('upgrade', (message, socket, head) => this.#tunnel(message, socket, head));
     this.#server.on('connect', (_message, socket) => this.#refuseConnect(socket));
     this.#server.on('clientError', (error: ClientError, socket) => this.#refuse(error, socket));
     this.#server.on('timeout', (socket) => this.#timeOut(socket));
-    // Begins Node's search for slow requests, which a server that owns a port begins when it listens.
+    // Starts Node's search for slow requests. A server that owns a port starts it when it listens.
     this.#server.emit('listening');
   }
 
@@ -92,11 +92,11 @@ class NodeHttp1Server implements ConnectionServer {
     const emptied = Promise.withResolvers<void>();
     this.#onEmpty = emptied.resolve;
     if (this.#connections.size > 0) await emptied.promise;
-    // Stops the search for slow requests. Before, it would destroy connections whose last response is not sent yet.
+    // Stops the search for slow requests. Called earlier, it would destroy connections whose last response is not sent yet.
     this.#server.close();
   }
 
-  /** What has arrived already is read before a connection counts as idle: one turn of the event loop. */
+  /** Drains connections. Bytes that have arrived are read before a connection counts as idle, which takes a turn of the event loop. */
   #drain(connections: readonly Connection[]): void {
     for (const connection of connections) connection.drain();
     setImmediate(() =>
@@ -133,8 +133,8 @@ class NodeHttp1Server implements ConnectionServer {
   }
 
   /**
-   * Whether a request becomes a tunnel (RFC 9110 §7.8). When it does not, Node has lost what came with it after its end, so
-   * that the connection cannot be read any further.
+   * Checks whether a request becomes a tunnel (RFC 9110 §7.8). If not, Node has lost the bytes that arrived behind it, so the
+   * connection cannot be read any further.
    */
   #shouldTunnel(message: IncomingMessage): boolean {
     const connection = this.#connections.get(message.socket);
@@ -151,7 +151,7 @@ class NodeHttp1Server implements ConnectionServer {
       return;
     }
     connection.becomeTunnel();
-    // Node has taken its own listener away; the close that follows an error says enough.
+    // Node has removed its own error listener; the close that follows an error is enough.
     socket.on('error', () => {});
     const reception = this.#receiveHead(message, connection);
     const takeOver = (): Exchange => takeOverResponse(connection, message);
@@ -161,7 +161,7 @@ class NodeHttp1Server implements ConnectionServer {
     }
     const { tunnel } = this.#options;
     if (tunnel === undefined || !isWebSocketHandshake(message)) {
-      // Node before 24.9 does not ask which upgrades are wanted, and has let go of a connection that it gives over.
+      // Node before 24.9 does not ask which upgrades are wanted, and has released the connection.
       const detail = 'only upgrades to WebSocket are served';
       this.#answerRefusal(connection, takeOver(), new ProxyError('malformed_request', { detail }));
       return;
@@ -176,7 +176,7 @@ class NodeHttp1Server implements ConnectionServer {
   #refuseConnect(socket: Duplex): void {
     const connection = this.#connections.get(socket);
     socket.on('error', () => {});
-    // Node has let go of the connection, which can no longer carry the responses that are due on it.
+    // Node has released the connection, so it can no longer carry the responses that are due on it.
     if (connection?.mayTunnel === true) connection.refuse(methodError('CONNECT'));
     else socket.destroy();
   }
@@ -201,9 +201,9 @@ function serverOptions(limits: ListenerLimits, shouldUpgrade: (message: Incoming
   const timeouts = [headersTimeoutMs, requestTimeoutMs].filter((timeoutMs) => timeoutMs > 0);
   const checkMs = Math.min(longestCheckMs, ...timeouts.map((timeoutMs) => Math.ceil(timeoutMs / 4)));
   return {
-    // Node has one limit for both; receiveHead tells one from the other as long as this is not passed.
+    // Node has one limit for both. Below it, receiveHead checks each of them.
     maxHeaderSize: targetBytes + fieldsBytes,
-    // Node wants the head's time to be no longer than the whole request's.
+    // Node requires that the timeout of the head is no longer than that of the request.
     headersTimeout: requestTimeoutMs > 0 ? Math.min(...timeouts) : headersTimeoutMs,
     requestTimeout: requestTimeoutMs,
     connectionsCheckingInterval: Math.max(shortestCheckMs, checkMs),
@@ -211,20 +211,20 @@ function serverOptions(limits: ListenerLimits, shouldUpgrade: (message: Incoming
     keepAlive: true,
     noDelay: true,
     insecureHTTPParser: false,
-    // receiveHead answers a missing Host as it answers everything else.
+    // receiveHead refuses a missing Host.
     requireHostHeader: false,
     shouldUpgradeCallback: shouldUpgrade,
   };
 }
 
-/** RFC 6455 §4.1. A body before the handshake's end is something that no WebSocket client sends. */
+/** Checks for a WebSocket handshake (RFC 6455 §4.1). No WebSocket client sends a body with it. */
 function isWebSocketHandshake({ method, httpVersion, headers }: IncomingMessage): boolean {
   const hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
   const protocols = listMembers(headers.upgrade).map((name) => name.toLowerCase());
   return method === 'GET' && httpVersion === '1.1' && !hasBody && protocols.includes('websocket');
 }
 
-/** A response of Node's on a connection that Node has let go of; the connection ends after it. */
+/** Creates a response on a connection that Node has released. The connection ends after it. */
 function takeOverResponse(connection: Connection, message: IncomingMessage): Exchange {
   const { socket } = connection;
   const response = new ServerResponse(message);

@@ -20,11 +20,11 @@ interface Row {
   readonly respond: (stream: ServerHttp2Stream) => void;
   readonly settings?: readonly (readonly [number, number])[];
   readonly request: (client: H2RawClient) => void;
-  /** What Node does. */
+  /** The outcome with Node. */
   readonly is: Partial<StreamOutcome> & { readonly goaway?: number | undefined };
-  /** What RFC 9113 demands. */
+  /** The outcome that RFC 9113 demands. */
   readonly shouldBe: string;
-  /** What the listener does about it. */
+  /** The workaround of the listener. */
   readonly remedy: string;
 }
 
@@ -33,7 +33,7 @@ const spent = [[setting.windowSize, 0]] as const;
 
 const rows: readonly Row[] = [
   {
-    name: 'a response without content is reset before its end, into a window without room',
+    name: 'a response without content is reset before its end where the window has no room',
     respond(stream) {
       stream.respond({ ':status': 200 });
       stream.end();
@@ -45,7 +45,7 @@ const rows: readonly Row[] = [
     remedy: 'Http2Exchange holds the head back (writeHead, flushHead); Http2Writer pauses the stream (#endAlone)',
   },
   {
-    name: 'trailers are lost, into a window without room',
+    name: 'trailers are lost where the window has no room',
     respond(stream) {
       stream.respond({ ':status': 200 }, { waitForTrailers: true });
       stream.on('wantTrailers', () => stream.sendTrailers({ 'x-sum': '1' }));
@@ -81,7 +81,7 @@ const rows: readonly Row[] = [
     remedy: 'catchProtocolErrors keeps the session, and Http2Connection judges the errors',
   },
   {
-    name: 'a stream below the last one is left without a word',
+    name: 'a stream below the last one is silently ignored',
     respond: (stream) => stream.respond({ ':status': 200 }, { endStream: true }),
     request(client) {
       client.request(3, getFields());
@@ -92,7 +92,7 @@ const rows: readonly Row[] = [
     remedy: 'nothing: nghttp2 does not report it, and reading the frames in JavaScript costs 10 to 40 % of the speed',
   },
   {
-    name: 'a request without an authority is reset unseen',
+    name: 'a request without an authority is reset before any listener sees it',
     respond: (stream) => stream.respond({ ':status': 400 }, { endStream: true }),
     request: (client) =>
       client.request(

@@ -1,30 +1,30 @@
-/** What Node's HTTP parser stumbled over, as a refusal. */
+/** Turns errors of Node's HTTP parser into refusals. */
 
 import { ProxyError } from '../../src/http/proxy-error.ts';
 
 /** The error of a `clientError` event: of the parser, of its timeouts, or of the socket. */
 export interface ClientError extends Error {
   readonly code?: string;
-  /** The parser's own words. */
+  /** The parser's message. */
   readonly reason?: string;
-  /** What was parsed last, and how far. */
+  /** The bytes that were parsed last, and how many of them were parsed. */
   readonly rawPacket?: Buffer;
   readonly bytesParsed?: number;
 }
 
 /**
- * `ignored` is what comes after a request that said it was the last; `lost` is a connection that is gone, or ended by the
- * client in the middle of a request.
+ * `ignored`: bytes after a request that said it was the last. `lost`: a connection that is gone, or that the client ended in the
+ * middle of a request.
  */
 export type ParserErrorReading =
   | { readonly kind: 'refused'; readonly error: ProxyError }
   | { readonly kind: 'ignored' }
   | { readonly kind: 'lost' };
 
-/** More than any method that Node's parser knows. */
+/** Longer than any method that Node's parser knows. */
 const longestMethodBytes = 32;
 
-/** Names the error of a `clientError` event. */
+/** Returns the refusal for the error of a `clientError` event, or why there is none. */
 export function readParserError(error: ClientError): ParserErrorReading {
   const detail = [error.code, error.reason].filter((part) => part !== undefined).join(': ');
   switch (error.code) {
@@ -51,8 +51,8 @@ export function readParserError(error: ClientError): ParserErrorReading {
 }
 
 /**
- * Whether it was the request line that went over the limit. A packet that has not the line's start tells nothing; it is
- * taken for fields, which are large more often.
+ * Checks whether the request line exceeded the limit. A packet without the start of the line counts as fields, which are large
+ * more often.
  */
 function isInRequestLine({ rawPacket, bytesParsed = 0 }: ClientError): boolean {
   if (rawPacket === undefined) return false;
@@ -60,7 +60,7 @@ function isInRequestLine({ rawPacket, bytesParsed = 0 }: ClientError): boolean {
   return /^[A-Z-]+ \S/.test(rawPacket.toString('latin1', start, start + longestMethodBytes));
 }
 
-/** Whether it is only the method's name that is wrong: a token that no method is called by (RFC 9110 §9.1). */
+/** Checks whether only the method is wrong: a token, but no method that the parser knows (RFC 9110 §9.1). */
 function isRequestLine({ rawPacket, bytesParsed = 0 }: ClientError): boolean {
   if (rawPacket === undefined) return false;
   const start = lineStart(rawPacket, bytesParsed);

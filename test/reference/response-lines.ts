@@ -1,4 +1,4 @@
-/** Heads of responses as Node's server takes them. */
+/** Formats heads of responses for Node's server. */
 
 import { errorResponse } from '../../src/delivery/problem.ts';
 import { type Fields, wireFieldName } from '../../src/http/fields.ts';
@@ -6,10 +6,10 @@ import type { ProxyError } from '../../src/http/proxy-error.ts';
 import { isFramingField, reasonPhrase, requiredUpgrade } from '../../src/listener/respond.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
 
-/** What a listener adds to the fields of a response. */
+/** The values from which a listener adds fields to a response. */
 export interface HeadAdditions {
   readonly status: number;
-  /** What Content-Length says; undefined when it is not there. */
+  /** The value of Content-Length; undefined for none. */
   readonly contentLength: number | undefined;
   /** Whether the connection ends after the response. */
   readonly isLast: boolean;
@@ -17,7 +17,7 @@ export interface HeadAdditions {
   readonly now: number;
 }
 
-/** Names and values in turn, in the order and with the repetitions of the fields, as `writeHead` takes them. */
+/** Returns names and values in turn, in the order and with the repetitions of the fields, as `writeHead` takes them. */
 export function headLines(fields: Fields, additions: HeadAdditions): string[] {
   const lines: string[] = interimLines(fields);
   if (!fields.some(([name]) => name === 'date')) lines.push('Date', formatHttpDate(additions.now));
@@ -29,17 +29,17 @@ export function headLines(fields: Fields, additions: HeadAdditions): string[] {
   return lines;
 }
 
-/** Names and values in turn for an interim response, which has no Date and no framing. */
+/** Returns names and values in turn for an interim response, which has no Date and no framing. */
 export function interimLines(fields: Fields): string[] {
   return fields.flatMap(([name, value]) => (isFramingField(name) ? [] : [wireFieldName(name), value]));
 }
 
-/** Trailer fields as `addTrailers` takes them. */
+/** Returns trailer fields as `addTrailers` takes them. */
 export function trailerLines(fields: Fields): [string, string][] {
   return fields.map(([name, value]) => [wireFieldName(name), value]);
 }
 
-/** A whole error response for a connection on which no request could be read. It is the last one there. */
+/** Formats a complete error response for a connection on which no request could be read. It is the last one on the connection. */
 export function formatLastProblem(error: ProxyError, now: number): string {
   const { status, fields, body } = errorResponse(error);
   const content = body.kind === 'bytes' ? Buffer.concat(body.chunks).toString('latin1') : '';

@@ -1,4 +1,4 @@
-/** Cache keys: readable, total, and never one key for two things. */
+/** Cache keys: readable, defined for every input, and different for different inputs. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -24,16 +24,16 @@ describe('cacheKey', () => {
     [{ path: '*', query: '' }, 'http://origin.test/ https://a.test:8443 *'],
     [{ originScope: 'a b%20;' }, 'a%20;b%25;20; https://a.test:8443/x%2Fy?z'],
     [{ authority: 'a/b' }, 'http://origin.test/ https://a%2f;b/x%2Fy?z'],
-  ])('%j', (given, want) => {
-    expect(cacheKey({ ...parts, ...given })).toBe(want);
+  ])('%j', (overrides, want) => {
+    expect(cacheKey({ ...parts, ...overrides })).toBe(want);
   });
 
-  it('is another one for other parts, and throws for none', () => {
+  it('differs for different parts, and never throws', () => {
     const text = fc.array(fc.constantFrom(' ', '/', ':', '%', '%20;', '*', 'a', '?', '\ud800', 'http://'), {
       maxLength: 4,
     });
     const joined = text.map((pieces) => pieces.join(''));
-    const path = joined.map((given) => given.replaceAll('?', ''));
+    const path = joined.map((whole) => whole.replaceAll('?', ''));
     const arbitrary = fc.record({
       originScope: joined,
       scheme: fc.constantFrom<'http' | 'https'>('http', 'https'),
@@ -68,7 +68,7 @@ describe('originScope', () => {
     [cachedBy({ keep: [] }), 'http://origin.test/#query=keep[]'],
     [cachedBy({ keep: ['b', 'a#'] }), 'http://origin.test/#query=keep["a#","b"]'],
     [{ ...cachedBy({ ignore: ['utm_*'] }), host: 'keep' }, 'http://origin.test/#keep-host#query=ignore["utm_*"]'],
-  ])('%j', (given, want) => {
-    expect(originScope(routeWith(given))).toBe(want);
+  ])('%j', (overrides, want) => {
+    expect(originScope(routeWith(overrides))).toBe(want);
   });
 });

@@ -1,4 +1,4 @@
-/** From a request to the question that the cache is asked. */
+/** From a request to its route and its inquiry. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -29,7 +29,7 @@ function requestFor(target: string): ProxyRequest {
   };
 }
 
-/** The question for a target, where everything goes by one query selection except what is below `/all`. */
+/** Creates the inquiry for a target. All paths use the query selection `query`, except those below `/all`. */
 function inquiryFor(target: string, query: RouteCaching['key']['query']) {
   const cache: RouteCaching = { ...defaultCaching, key: { ...defaultCaching.key, query } };
   const routes = [routeWith({ cache }), routeWith({ name: 'all', match: { pathPrefix: '/all' } })];
@@ -57,7 +57,7 @@ describe('routeRequest', () => {
     }
   };
 
-  it('finds what it has found before, and nothing of another request', () => {
+  it('returns for a repeated request what it would return without remembered results', () => {
     const router = createRouter([...routes, routeWith({ name: 'host', match: { hosts: ['a.test', 'b.test'] } })]);
     const scheme = fc.constantFrom('http' as const, 'https' as const);
     const authority = fc.constantFrom('', 'a.test', 'A.test', 'b.test', 'a.test:80', 'a.test/other', 'c.test', 'a b');
@@ -99,7 +99,7 @@ describe('routeRequest', () => {
     ['/private/%61/%2e%2e/b', '/private'],
     ['/private/.', '/private'],
     ['/files/a/..', '/files/'],
-    // The origin gets the path as it is: one that compares text takes it for another route's than one that decodes.
+    // The origin gets the path unchanged. If it compares text, it sees the path of another route than if it decodes.
     ['/%70rivate', 'malformed_request'],
     ['/x/../private', 'malformed_request'],
     ['/x/%2e%2e/private', 'malformed_request'],
@@ -108,14 +108,14 @@ describe('routeRequest', () => {
     ['/private/../other', 'malformed_request'],
     ['/%70rivate/../a', 'malformed_request'],
     ['/files/..', 'malformed_request'],
-    // Nothing steps out of its route, not even to come back.
+    // No path may step out of its route, not even to return.
     ['/private/../private/a', 'malformed_request'],
     ['/..', 'malformed_request'],
     ['/../a', 'malformed_request'],
     ['/a/%2e%2e/%2e%2e/b', 'malformed_request'],
     ['/private//../a', 'malformed_request'],
     ['/private/;/../a', 'malformed_request'],
-    // Where an origin may find the way into another route, nobody goes.
+    // Paths that some origin may read as one of another route are refused.
     ['//private/a', 'malformed_request'],
     ['/private%2fa', 'malformed_request'],
     ['/private%5Ca', 'malformed_request'],
@@ -128,7 +128,7 @@ describe('routeRequest', () => {
     ['/%2Fprivate', 'malformed_request'],
     ['/files%2Fa', 'malformed_request'],
     ['/files/%2F../private', 'malformed_request'],
-    // Within one route such paths mean what the origin says.
+    // Within one route, the origin decides what such paths mean.
     ['/private//a%2Fb;c', '/private'],
     ['/a//private', '/'],
     ['/a%2Fprivate', '/'],
@@ -150,7 +150,7 @@ describe('routeRequest', () => {
     },
   );
 
-  it('says of a path that has no route no more than that', () => {
+  it('reports no more than that a path has no route', () => {
     const router = createRouter([routeWith({ match: { pathPrefix: '/private' } })]);
     expect(() => routeRequest(requestFor('//private'), router)).toThrow('No route is configured');
   });
@@ -176,7 +176,7 @@ describe('the key of an inquiry', () => {
     ['/a?b=%61', '/a?b=a#/a?b=%61'],
     ['/%2f', '/%2F#/%2f'],
     ['*', ' *'],
-  ])('begins with that of the normal form: %s', (target, want) => {
+  ])('begins with the key of the normal form: %s', (target, want) => {
     const { key, normalKey, originTarget } = inquiryFor(target, 'all');
     expect(key).toBe(`http://origin.test/ http://a.test${want}`);
     expect(normalKey).toBe(key.replace(/#\/.*$/, ''));
@@ -184,7 +184,7 @@ describe('the key of an inquiry', () => {
     expect(splitKey(key).uri).toBe(`http://a.test${target === '*' ? ' *' : target}`);
   });
 
-  it('is the same for the same target only, whatever its spelling', () => {
+  it('is the same only for the same spelling; the normal key is the same for all spellings', () => {
     const piece = fc.constantFrom('/', 'a', '.', '..', '%7e', '%7E', '~', '%2f', '%61', '?', '&', ';');
     const target = fc.array(piece, { maxLength: 6 }).map((pieces) => `/${pieces.join('')}`);
     const asked = (text: string) => {
@@ -207,11 +207,11 @@ describe('the key of an inquiry', () => {
     );
   });
 
-  it('leaves the origin the whole query', () => {
+  it('does not shorten the query for the origin', () => {
     expect(inquiryFor('/f?utm_x=1&a=1', 'none').originTarget).toBe('/f?utm_x=1&a=1');
   });
 
-  it('is the same where only ignored parameters differ, and another one otherwise', () => {
+  it('is the same where only ignored parameters differ, and differs otherwise', () => {
     const parameter = fc.constantFrom('a=1', 'a=2', 'b', 'utm_x=1', 'utm_y', 'utm_x=1;a=2', '');
     const parameters = fc.array(parameter, { maxLength: 4 });
     const targetOf = (list: readonly string[]) => (list.length === 0 ? '/f' : `/f?${list.join('&')}`);
@@ -231,11 +231,11 @@ describe('the keys of another target', () => {
     ['/g?x=1', '/g?utm_x=2&x=1'],
     ['/g?utm_x=2', '/g'],
     ['/g?x=1', '/g?x=1'],
-  ])('%s is the one that a request for %s has', (other, sameAs) => {
+  ])('of %s are those of a request for %s', (other, sameAs) => {
     expect(inquiryFor('/f', withoutTracking).keysOf(other)?.key).toBe(inquiryFor(sameAs, withoutTracking).key);
   });
 
-  it('goes by the selection of the route that serves it', () => {
+  it('use the query selection of the route that serves it', () => {
     expect(inquiryFor('/f', 'none').keysOf('/all?a=1')?.key).toBe(inquiryFor('/all?a=1', 'none').key);
     expect(inquiryFor('/all', 'none').keysOf('/f?a=1')?.key).toBe(inquiryFor('/f', 'none').key);
   });
@@ -272,13 +272,13 @@ describe('the fields for the origin', () => {
     return { inquiry, made: () => made };
   };
 
-  it('are made once, when they are asked for', () => {
+  it('are made once, on demand', () => {
     const { inquiry, made } = create();
     expect(made()).toBe(0);
     expect([inquiry.originFields, inquiry.originFields]).toEqual([[['x-made', '1']], [['x-made', '1']]]);
   });
 
-  it('are in a changed inquiry too, as all else that is not changed', () => {
+  it('are kept in a changed inquiry, like everything that is not changed', () => {
     const { inquiry } = create();
     const changed = changedInquiry(inquiry, { client: 'another' });
     const { originFields, key, uriOrigin, originTarget, policy } = inquiry;
@@ -292,7 +292,7 @@ describe('the fields for the origin', () => {
     });
   });
 
-  it('are not made for those that have others already', () => {
+  it('are not made for inquiries that have others already', () => {
     const { inquiry, made } = create();
     changedInquiry(inquiry, { originFields: [] });
     expect(made()).toBe(0);

@@ -1,4 +1,4 @@
-/** What URLs, prefixes and hosts stand for in keys: what requests for them are stored under, and nothing else. */
+/** The keys and key prefixes of URLs, URL prefixes and hosts: those that requests for them are stored under, and no others. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -19,26 +19,26 @@ const query = (selection: Route['cache']['key']['query']) => ({
   cache: { ...defaultCaching, key: { ...defaultCaching.key, query: selection } },
 });
 
-/** The keys that a request has. */
+/** Creates the inquiry of a request, with its keys. */
 function routedNames(route: Route, scheme: 'http' | 'https', authority: string, target: string) {
   const router = createRouter([route]);
   const request = { scheme, authority, target };
   const rest = { origin: route.origin, client: '', originFields: () => [], onInterim: () => {} };
-  // No more of a request is looked at for its key.
+  // The key depends on nothing else of a request.
   return createInquiry(request as Parameters<typeof createInquiry>[0], routeRequest(request, router), router, rest);
 }
 
-/** The key that a request is stored under. */
+/** Returns the key that a request is stored under. */
 function keyOfRequest(...request: Parameters<typeof routedNames>): string {
   return routedNames(...request).key;
 }
 
-/** And the same of the name with the dot of the root at its end, by which routes do not tell it apart. */
+/** Adds the same texts with a dot at the end of the host name, which routes do not distinguish. */
 function withDot(texts: readonly string[]): readonly string[] {
   return [...new Set([...texts, ...texts.map((text) => text.replace(/(.*:\/\/[^/:[]+)/, '$1.'))])];
 }
 
-describe('parsePlace', () => {
+describe('parseResourceUrl', () => {
   it.each([
     ['https://example.org/a?b', 'example.org', '/a?b'],
     ['HTTPS://Example.ORG:443/A', 'example.org', '/A'],
@@ -73,7 +73,7 @@ describe('parsePlace', () => {
     'https://exa%6dple.org/',
     'https://[::1/',
     'javascript:alert(1)',
-  ])('%j is none', (url) => {
+  ])('%j is refused', (url) => {
     expect(parseResourceUrl(url)).toBeUndefined();
   });
 });
@@ -88,8 +88,8 @@ describe('namesOfResource', () => {
     ['https://a.test/x?b=1&a=2', 'https://a.test/x?b=1&a=2', {}],
     ['https://a.test/x?utm_x=1&a=2', 'https://a.test/x?a=2', query({ ignore: ['utm_*'] })],
     ['https://a.test/x?a=2', 'https://a.test/x', query('none')],
-  ])('%s is stored as %s', (url, uri, given) => {
-    const route = routeWith(given);
+  ])('%s is stored as %s', (url, uri, overrides) => {
+    const route = routeWith(overrides);
     const place = parseResourceUrl(url);
     const keys = place && keysOf(place, [route]);
     expect(keys?.map((key) => splitKey(key).uri)).toEqual(withDot([uri.replace('https:', 'http:'), uri]));
@@ -101,7 +101,7 @@ describe('namesOfResource', () => {
   });
 
   it.each(['/x/~a', '/x/%7ea', '/x/y/../~a', '/%78/~a'])(
-    '%s is found by the same names as all its spellings',
+    '%s has the same keys and tags as its other spellings',
     (target) => {
       const names = namesOfResource({ authority: 'a.test', target }, [plain]);
       expect(names).toEqual(namesOfResource({ authority: 'a.test', target: '/x/~a' }, [plain]));
@@ -109,7 +109,7 @@ describe('namesOfResource', () => {
     },
   );
 
-  it('are of each route once', () => {
+  it('returns the keys of each route once', () => {
     const other = routeWith({ originUrl: new URL('http://other.test/') });
     const keys = [
       'http://origin.test/ http://a.test/',
@@ -143,7 +143,7 @@ describe('prefixesOf', () => {
     expect(place && prefixesOf(place, [plain])).toEqual(withDot(prefixes));
   });
 
-  it('are what the keys of requests begin with whose targets begin so', () => {
+  it('returns prefixes of the keys of all targets that begin with the path', () => {
     const text = fc.array(fc.constantFrom('/', 'a', '.', '%7e', '%2F', '?', '&', '=', 'é'), { maxLength: 6 });
     const joined = text.map((parts) => `/${parts.join('')}`);
     fc.assert(
@@ -151,7 +151,7 @@ describe('prefixesOf', () => {
         const place = parseResourceUrl(`http://a.test${begun}`);
         const [prefix = ''] = place === undefined ? [] : prefixesOf(place, [plain]);
         const whole = parseResourceUrl(`http://a.test${begun}${rest.slice(1)}x`);
-        // A later step up leads out of what was begun.
+        // A later `..` would lead out of the prefix.
         fc.pre(whole !== undefined && !whole.target.includes('..') && !/\/\.(?:$|[/?])/.test(whole.target));
         const [key = ''] = whole === undefined ? [] : keysOf(whole, [plain]);
         expect(key.startsWith(prefix)).toBe(true);
@@ -175,11 +175,11 @@ describe('prefixesOfHost', () => {
     expect(uris(host)?.toSorted()).toEqual(withDot(want).toSorted());
   });
 
-  it.each(['', 'https://a.test', 'a.test/', 'u@a.test', '::1', '*.a.test', 'a b'])('%j is none', (host) => {
+  it.each(['', 'https://a.test', 'a.test/', 'u@a.test', '::1', '*.a.test', 'a b'])('%j is refused', (host) => {
     expect(uris(host)).toBeUndefined();
   });
 
-  it('is not that of a host whose name begins so', () => {
+  it('returns no prefix of a host whose name only begins with this one', () => {
     const prefixes = prefixesOfHost('a.test', [plain]) ?? [];
     const isFound = (authority: string) =>
       prefixes.some((prefix) => keyOfRequest(plain, 'https', authority, '/x').startsWith(prefix));

@@ -3,7 +3,7 @@ import { Remembered } from '../../src/routing/inquiry.ts';
 
 const texts = (count: number, prefix: string) => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
 
-describe('what is remembered', () => {
+describe('a remembered result', () => {
   it('is found by its text', () => {
     const remembered = new Remembered<{ readonly of: string }>();
     remembered.keep('a', { of: 'a' });
@@ -18,7 +18,7 @@ describe('what is remembered', () => {
     expect(remembered.find('a')).toEqual({ of: 2 });
   });
 
-  it('stays while it is asked for, and goes when much else has come', () => {
+  it('stays while it is looked up, and is dropped after many others', () => {
     const remembered = new Remembered<object>();
     for (const text of ['used', 'unused']) remembered.keep(text, {});
     for (const text of texts(4096, 'other')) {
@@ -29,7 +29,7 @@ describe('what is remembered', () => {
     expect(texts(4096, 'other').filter((text) => remembered.find(text) !== undefined).length).toBeLessThan(2049);
   });
 
-  it('is none of long texts', () => {
+  it('is not kept for long texts', () => {
     const remembered = new Remembered<object>();
     for (const length of [1024, 1025]) remembered.keep('x'.repeat(length), {});
     expect([1024, 1025].map((length) => remembered.find('x'.repeat(length)) !== undefined)).toEqual([true, false]);

@@ -1,4 +1,4 @@
-/** Routes for tests: everything of every host from one origin, or what the given members make of it. */
+/** Routes for tests. By default, a route serves all paths of all hosts from one origin. */
 
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
@@ -11,8 +11,8 @@ const unusedOrigin: Origin = {
   close: () => Promise.resolve(),
 };
 
-/** A route; its match may be given in part. */
-export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Partial<RouteMatch> } = {}): Route {
+/** Returns a route with these members. `match` may be partial. */
+export function routeWith(overrides: Partial<Omit<Route, 'match'>> & { match?: Partial<RouteMatch> } = {}): Route {
   return {
     name: 'route',
     stripPathPrefix: false,
@@ -26,7 +26,7 @@ export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Parti
     fill: quietFillPolicy,
     lengthWaitMs: 10_000,
     closeDelimited: 'store',
-    ...given,
-    match: { hosts: [], pathPrefix: '/', ...given.match },
+    ...overrides,
+    match: { hosts: [], pathPrefix: '/', ...overrides.match },
   };
 }

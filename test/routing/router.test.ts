@@ -1,4 +1,4 @@
-/** Which route a request takes, and what its origin is asked for. */
+/** Which route a request takes, and the target that its origin gets. */
 
 import { describe, expect, it } from 'vitest';
 import { createRouter, originTarget } from '../../src/routing/router.ts';
@@ -91,7 +91,7 @@ describe('originTarget', () => {
     ['http://o.test', '/%7eu', true, '/%7Eu/a', '', '/a'],
     ['http://o.test', '/%7eu', false, '/%7eu/a', '', '/%7eu/a'],
     ['http://o.test', '/%c3%a9', true, '/%C3%a9/%61', '?%61', '/%61?%61'],
-    // As it was sent, dot segments and all.
+    // Unchanged, including dot segments.
     ['http://o.test', '/', false, '/a/../b/./%7e', '?', '/a/../b/./%7e?'],
     ['http://o.test/base', '/media', true, '/media/a/../%2f', '', '/base/a/../%2f'],
     ['http://o.test/base', '/', false, '/a', '?b', '/base/a?b'],

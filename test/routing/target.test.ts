@@ -1,4 +1,4 @@
-/** The normal form of request targets, and how else their paths may be read. */
+/** The normal form of request targets, and other readings of their paths. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -13,7 +13,7 @@ import {
 
 describe('normaliseTarget', () => {
   it.each([
-    // what is normal already
+    // already normal
     ['/', '/', ''],
     ['/a/b.mp4', '/a/b.mp4', ''],
     ['/a?b=c&b=d', '/a', '?b=c&b=d'],
@@ -61,7 +61,7 @@ describe('normaliseTarget', () => {
     ['/.//a', '//a', ''],
     ['/a?/../b', '/a', '?/../b'],
     ['/a?%2e%2e', '/a', '?..'],
-    // what is no path
+    // not a path
     ['a/../b', 'a/../b', ''],
     ['/\ud800', '/\ud800', ''],
   ])('%j', (target, path, query) => {
@@ -88,7 +88,7 @@ describe('normaliseTarget', () => {
   );
   const targets = fc.array(pieces, { maxLength: 16 }).map((parts) => `/${parts.join('')}`);
 
-  it('leaves alone what it has made', () => {
+  it('does not change its own results', () => {
     fc.assert(
       fc.property(targets, (target) => {
         const { path, query } = normaliseTarget(target);
@@ -124,7 +124,7 @@ describe('normaliseTarget', () => {
     );
   });
 
-  it('says what the URL parser says of a path that both understand', () => {
+  it('agrees with the URL parser on paths that both understand', () => {
     const segments = fc.array(fc.constantFrom('a', 'b%20c', '.', '..', '%2e', '', 'd;e'), { maxLength: 8 });
     fc.assert(
       fc.property(segments, (parts) => {
@@ -173,15 +173,15 @@ describe('pathReadings', () => {
     ['/a.b/.c', ['/a.b/.c']],
     ['/a%20b', ['/a%20b']],
     ['*', ['*']],
-    // What is encoded, and need not be.
+    // Characters that are encoded needlessly.
     ['/%7ea', ['/~a', '/%7Ea']],
     ['/%c3%a9', ['/%C3%A9']],
-    // Dot segments, left or removed, before a path is decoded or after that.
+    // Dot segments, kept or removed, before or after decoding.
     ['/a/../b', ['/b', '/a/../b']],
     ['/a/./b', ['/a/b', '/a/./b']],
     ['/%61/../b', ['/b', '/%61/../b', '/a/../b']],
     ['/a/%2e%2e/b', ['/b', '/a/%2E%2E/b', '/a/../b']],
-    // What the most lenient origins do.
+    // Readings of the most lenient origins.
     ['//a', ['//a', '/a']],
     ['//', ['//', '/']],
     ['/a%2fb', ['/a%2Fb', '/a/b']],
@@ -199,7 +199,7 @@ describe('pathReadings', () => {
     expect(found.toSorted()).toEqual(readings.toSorted());
   });
 
-  it('are one, the path itself, where it says so', () => {
+  it('are only the path itself where `hasOneReading` holds', () => {
     const path = fc.array(fc.constantFrom('a', '.', '/', '%2F', '%41', '\\', ';'), { maxLength: 8 });
     fc.assert(
       fc.property(path, (parts) => {
@@ -220,7 +220,7 @@ describe('stepsOut', () => {
     ['/a/../../b', '/', true],
     ['/a/../../a', '/', true],
     ['/./../a', '/', true],
-    // What some readers take for no segment.
+    // Segments that some origins ignore.
     ['/a//../../b', '/', true],
     ['//../b', '/', true],
     ['/;x/../b', '/', true],

@@ -1,4 +1,4 @@
-/** Exchanges with the origin at a time (limits.fills, limits.fillsPerClient): who gets one, and what others get without. */
+/** Limits of concurrent exchanges with the origin (limits.fills, limits.fillsPerClient): which requests are refused. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AllowanceRules } from '../../src/guard/limits/allowances.ts';
@@ -30,7 +30,7 @@ function start(rules: Partial<AllowanceRules>, options: WholeProxyOptions = {}):
   proxy = createWholeProxy({ ...options, gate: createLimitedGate(rules) });
 }
 
-/** A request whose transfer has begun. */
+/** Sends a request and begins its transfer. */
 async function begun(sent: Sent) {
   const client = proxy.send(sent);
   const exchange = await proxy.origin.next();
@@ -54,7 +54,7 @@ async function expectBusy(sent: Sent, status = 503): Promise<void> {
 }
 
 describe('one transfer at a time', () => {
-  it('keeps others from the origin until it is over, whoever they are, and from nothing else', async () => {
+  it('keeps all other requests from the origin until it is over, but not from stored bytes or from its own', async () => {
     start({ fills: 1 });
     await fetched(proxy, { fields }, { target: '/stored' });
     const { client, exchange } = await begun({ target: '/1', peer: alice });
@@ -67,7 +67,7 @@ describe('one transfer at a time', () => {
     await fetched(proxy, { fields }, { target: '/2' });
   });
 
-  it('is over when its client leaves, where nothing is finished', async () => {
+  it('is over when its client leaves under onAbort stop', async () => {
     start({ fills: 1 }, { fill: { onAbort: 'stop' } });
     const { client } = await begun({ target: '/1' });
     await client.leave();
@@ -75,7 +75,7 @@ describe('one transfer at a time', () => {
     await fetched(proxy, { fields }, { target: '/2' });
   });
 
-  it('goes on without its client, and keeps its place, where it is finished', async () => {
+  it('goes on without its client, and keeps its place, under onAbort finish', async () => {
     start({ fills: 1 });
     const { client, exchange } = await begun({ target: '/1' });
     await client.leave();
@@ -86,7 +86,7 @@ describe('one transfer at a time', () => {
     await fetched(proxy, { fields }, { target: '/2' });
   });
 
-  it('leaves what may be served stale, and is told of in it', async () => {
+  it('lets a stale response be served, with the reason in Cache-Status', async () => {
     start({ fills: 1 });
     await fetched(proxy, { fields: { 'cache-control': 'max-age=1, stale-if-error=60' } }, { target: '/stale' });
     proxy.clock.advance(5000);
@@ -98,7 +98,7 @@ describe('one transfer at a time', () => {
     await client.bytes();
   });
 
-  it('puts off the validation of what is served meanwhile to the next request', async () => {
+  it('puts off a background revalidation to the next request', async () => {
     start({ fills: 1 });
     const head = { fields: { 'cache-control': 'max-age=1, stale-while-revalidate=60', etag: '"v1"' } };
     await fetched(proxy, head, { target: '/stale' });
@@ -119,7 +119,7 @@ describe('one transfer at a time', () => {
     expect(proxy.origin.untaken).toBe(0);
   });
 
-  it('is taken up again where it breaks off, though another has the place by then', async () => {
+  it('is resumed after a failure, even if another transfer has taken the place', async () => {
     start({ fills: 1 }, { fill: { resumeAttempts: 1 } });
     const { client, exchange } = await begun({ target: '/1', peer: alice });
     exchange.fail(new ProxyError('origin_reset'));
@@ -132,7 +132,7 @@ describe('one transfer at a time', () => {
     for (const each of [client, other.client]) expect(await each.bytes()).toEqual(Buffer.from(whole));
   });
 
-  it('does not keep those waiting who wait for one that finds no place', async () => {
+  it('refuses the requests that wait for a transfer that gets no place', async () => {
     start({ fills: 1 });
     const { client, exchange } = await begun({ target: '/1' });
     const statuses = [alice, bob, bob].map((peer) => proxy.send({ target: '/2', peer }).status());
@@ -142,10 +142,10 @@ describe('one transfer at a time', () => {
   });
 
   it.each([
-    ['the route', { fills: 1 }, 503],
-    ['a client', { fillsPerClient: 1 }, 429],
-  ])('of %s is refused to many at once as quickly as to one', async (_whose, limits, status) => {
-    // The clock throws where each of them asks for itself, one after the other, while all others wait again.
+    ['per route', { fills: 1 }, 503],
+    ['per client', { fillsPerClient: 1 }, 429],
+  ])('%s is refused to many requests at once as quickly as to one', async (_per, limits, status) => {
+    // The clock throws if the requests ask one after the other, while all others wait again.
     start(limits);
     const { client, exchange } = await begun({ target: '/1' });
     const statuses = Array.from({ length: 300 }, () => proxy.send({ target: '/2' }).status());
@@ -154,7 +154,7 @@ describe('one transfer at a time', () => {
     await client.bytes();
   });
 
-  it('is refused to many at once who want the rest of what is stored in part', async () => {
+  it('is refused to many requests at once for the rest of a partly stored entry', async () => {
     start({ fills: 1 }, { originRanges: 'auto' });
     const file = createRangeOrigin(proxy.origin, { sizeBytes: size });
     const part = proxy.send({ target: '/part', fields: { range: 'bytes=0-9' } });
@@ -164,7 +164,7 @@ describe('one transfer at a time', () => {
     const { client, exchange } = await begun({ target: '/1' });
     const before = proxy.origin.requests;
     const rest: Sent = { target: '/part', fields: { range: 'bytes=5000-5009' } };
-    // Of those that come in the same turn only the first one is told in its head; over a wire each comes in its own.
+    // Of the requests of one turn only the first gets a status; the others are cut. Over a wire each has a turn of its own.
     const outcomeOf = async (each: Client) =>
       (await each.status()) === 503 ? 503 : await each.bytes().catch(() => 'cut');
     const outcomes = await Promise.all(Array.from({ length: 300 }, () => outcomeOf(proxy.send(rest))));
@@ -177,7 +177,7 @@ describe('one transfer at a time', () => {
 });
 
 describe('one transfer of a client at a time', () => {
-  it('keeps that client from the origin, and nobody else', async () => {
+  it('keeps that client from the origin, and no other client', async () => {
     start({ fillsPerClient: 1 });
     const first = await begun({ target: '/1', peer: alice });
     await expectBusy({ target: '/2', peer: alice }, 429);
@@ -189,7 +189,7 @@ describe('one transfer of a client at a time', () => {
     }
   });
 
-  it('is one for those, too, who have waited for what another client asked for', async () => {
+  it('does not refuse a client that has waited for the request of a refused client', async () => {
     start({ fillsPerClient: 1 });
     const first = await begun({ target: '/1', peer: alice });
     const [refused, joined] = [alice, bob].map((peer) => proxy.send({ target: '/2', peer }));

@@ -1,4 +1,4 @@
-/** Clients for which more comes from the origin than they read: who is refused, who is not, and on whose account what comes. */
+/** Clients for which the origin sends more than they read: which are refused, and which client is charged for which bytes. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { settled } from '../support/clients/conversation.ts';
@@ -20,8 +20,8 @@ const sized = { ...fields, 'content-length': String(size) };
 const tail: Sent = { fields: { range: 'bytes=-1' } };
 
 /**
- * Nothing is begun for a client that owes more than 31,000 bytes, of which it is forgiven 1000 in a second; a byte that is
- * delivered pays for ten.
+ * No origin request is begun for a client that owes more than 31,000 bytes. It is forgiven 1000 bytes per second, and each
+ * byte that is delivered to it pays for ten.
  */
 const amplification = { factor: 10, freeBytes: 31_000, windowMs: 31_000 };
 const alice = '192.0.2.1';
@@ -36,8 +36,8 @@ function start(options: WholeProxyOptions = {}): void {
   proxy = createWholeProxy({ ...options, gate: createLimitedGate({ amplification }, { now: () => ms }) });
 }
 
-/** A request whose response the origin gives at once. */
-async function given(sent: Sent, head: FakeHead = { fields }, bytes: Uint8Array = whole): Promise<FakeExchange> {
+/** Sends a request that the origin answers at once. */
+async function answered(sent: Sent, head: FakeHead = { fields }, bytes: Uint8Array = whole): Promise<FakeExchange> {
   const client = proxy.send(sent);
   const exchange = await proxy.origin.next();
   exchange.respond(head, bytes);
@@ -46,9 +46,9 @@ async function given(sent: Sent, head: FakeHead = { fields }, bytes: Uint8Array 
   return exchange;
 }
 
-/** Alice asks for the last byte of four files, of which the origin has to send the whole. */
+/** Lets Alice ask for the last byte of four files, each of which the origin has to send whole. */
 async function spend(): Promise<void> {
-  for (const target of ['/1', '/2', '/3', '/4']) await given({ ...tail, target, peer: alice });
+  for (const target of ['/1', '/2', '/3', '/4']) await answered({ ...tail, target, peer: alice });
 }
 
 async function expectRefused(sent: Sent): Promise<void> {
@@ -60,8 +60,8 @@ async function expectRefused(sent: Sent): Promise<void> {
   expect(proxy.origin.requests).toBe(before);
 }
 
-describe('a client that has had its share', () => {
-  it('is refused what is not stored, is told when to come back, and gets it then', async () => {
+describe('a client that has spent its share', () => {
+  it('is refused a response that is not stored, and gets it after the time in Retry-After', async () => {
     start();
     await spend();
     const refused = proxy.send({ target: '/5', peer: alice });
@@ -69,10 +69,10 @@ describe('a client that has had its share', () => {
     ms += 8_900;
     await expectRefused({ target: '/5', peer: alice });
     ms += 100;
-    await given({ target: '/5', peer: alice });
+    await answered({ target: '/5', peer: alice });
   });
 
-  it('gets what is stored, and has what it reads of that taken off', async () => {
+  it('gets stored responses, and pays off its debt by reading them', async () => {
     start();
     await spend();
     for (let reads = 0; reads < 2; reads += 1) {
@@ -81,16 +81,16 @@ describe('a client that has had its share', () => {
       expect(await stored.bytes()).toEqual(Buffer.from(whole));
       await settled();
     }
-    await given({ target: '/5', peer: alice });
+    await answered({ target: '/5', peer: alice });
   });
 
-  it('is no matter of others', async () => {
+  it('does not affect other clients', async () => {
     start();
     await spend();
-    await given({ target: '/5', peer: bob });
+    await answered({ target: '/5', peer: bob });
   });
 
-  it('may still ask for heads, which bring no bytes', async () => {
+  it('may still send HEAD requests, which bring no bytes', async () => {
     start();
     await spend();
     const client = proxy.send({ method: 'HEAD', target: '/5', peer: alice });
@@ -99,11 +99,11 @@ describe('a client that has had its share', () => {
     await client.bytes();
   });
 
-  it('gets what is stale where that may be given when the origin fails, and 429 where not', async () => {
+  it('gets a stale response where stale-if-error allows it, and 429 where not', async () => {
     start();
     const stored = { 'cache-control': 'max-age=1, stale-if-error=60' };
-    await given({ target: '/stale', peer: bob }, { fields: stored });
-    await given({ target: '/strict', peer: bob }, { fields: { 'cache-control': 'max-age=1, must-revalidate' } });
+    await answered({ target: '/stale', peer: bob }, { fields: stored });
+    await answered({ target: '/strict', peer: bob }, { fields: { 'cache-control': 'max-age=1, must-revalidate' } });
     proxy.clock.advance(5000);
     await spend();
     await expectRefused({ target: '/strict', peer: alice });
@@ -113,7 +113,7 @@ describe('a client that has had its share', () => {
     await client.bytes();
   });
 
-  it('does not take those down with it who have waited for what it asked for', async () => {
+  it('is refused alone when other clients wait for the response to its request', async () => {
     start();
     await spend();
     const [refused, joined, third] = [alice, bob, bob].map((peer) => proxy.send({ target: '/5', peer }));
@@ -126,7 +126,7 @@ describe('a client that has had its share', () => {
 });
 
 describe('a client that leaves', () => {
-  /** Begins and leaves as soon as there is a byte. */
+  /** Sends a request and leaves after the first byte. */
   async function leave(target: string): Promise<FakeExchange> {
     const client = proxy.send({ target, peer: alice });
     const exchange = await proxy.origin.next();
@@ -138,7 +138,7 @@ describe('a client that leaves', () => {
     return exchange;
   }
 
-  it('has what it has begun finished as long as it owes no more than half, and nothing beyond', async () => {
+  it('has its transfers finished only while it owes no more than half', async () => {
     start();
     for (const target of ['/1', '/2', '/3', '/4']) {
       const exchange = await leave(target);
@@ -152,11 +152,11 @@ describe('a client that leaves', () => {
     const fills = proxy.fillEvents();
     expect(fills.map(({ result }) => result)).toEqual(['stored', 'stopped', 'stopped', 'stopped']);
     expect(fills.at(-1)?.bytes).toBeLessThan(2500);
-    // What was on its way when they were ended counts.
+    // Bytes that were on their way when the transfers were stopped count.
     await expectRefused({ target: '/5', peer: alice });
   });
 
-  it('leaves what others read to them, on their account, without a break', async () => {
+  it('leaves a transfer to its other readers, on their account, without a break', async () => {
     start();
     await spend();
     ms += 15_000;
@@ -176,12 +176,12 @@ describe('a client that leaves', () => {
   });
 });
 
-describe('bytes that are asked for within what another client has opened', () => {
-  it('are charged to the one who reads them', async () => {
+describe('bytes requested within a generation that another client reads', () => {
+  it('are charged to the client that reads them', async () => {
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { sizeBytes: 1_000_000 });
     origin.serve();
-    // Bob holds it open by reading slowly; Alice reads one byte of 35 places that lie far apart.
+    // Bob keeps the generation open by reading slowly. Alice reads one byte at 35 offsets that lie far apart.
     const reading = proxy.send({ peer: bob, fields: { range: 'bytes=0-1023' } });
     expect(await reading.status()).toBe(206);
     const statuses: number[] = [];
@@ -201,8 +201,8 @@ describe('bytes that are asked for within what another client has opened', () =>
   });
 });
 
-describe('the rest of a file that is fetched for its own sake', () => {
-  it('is not, on the account of one who owes more than half', async () => {
+describe('the rest of a file under complete always', () => {
+  it('is not fetched on the account of a client that owes more than half', async () => {
     start({ originRanges: 'auto', fill: { complete: 'always' } });
     const origin = createRangeOrigin(proxy.origin, { sizeBytes: 10_200 });
     origin.serve();

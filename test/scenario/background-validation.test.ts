@@ -1,4 +1,4 @@
-/** Validations that belong to no request (RFC 5861 §3): who shares them, who ends them, and what they leave behind. */
+/** Background revalidations (RFC 5861 §3): which requests share them, what ends them, and what they leave in the store. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -32,7 +32,7 @@ function start(options: WholeProxyOptions & { readonly maxSizeBytes?: number } =
   ({ store, proxy } = createSteeredProxy(options));
 }
 
-/** A proxy with a response in its time of stale-while-revalidate. */
+/** Starts a proxy with a stored response within its stale-while-revalidate window. */
 async function startStale(options: Parameters<typeof start>[0] = {}): Promise<void> {
   start(options);
   await fetched(proxy, { fields: first });
@@ -41,7 +41,7 @@ async function startStale(options: Parameters<typeof start>[0] = {}): Promise<vo
 
 const part = { fields: { range: 'bytes=0-99' } };
 
-/** A proxy with a part of a response in its time of stale-while-revalidate, and its origin. */
+/** Starts a proxy with a partly stored response within its stale-while-revalidate window. Returns the origin. */
 async function startWithPart(fill: NonNullable<WholeProxyOptions['fill']> = {}) {
   start({ originRanges: 'auto', fill });
   const origin = createRangeOrigin(proxy.origin, { fields: first });
@@ -53,7 +53,7 @@ async function startWithPart(fill: NonNullable<WholeProxyOptions['fill']> = {}) 
   return origin;
 }
 
-/** A request that gets the old response at once. */
+/** Sends a request that gets the stale response at once. */
 async function stale(sent: Parameters<WholeProxy['send']>[0] = {}) {
   const client = proxy.send(sent);
   expect(await client.field('cache-status')).toBe('rangeway; hit; ttl=-20');
@@ -61,8 +61,8 @@ async function stale(sent: Parameters<WholeProxy['send']>[0] = {}) {
   return client;
 }
 
-describe('a validation in the background', () => {
-  it('tells nobody of its interim responses', async () => {
+describe('a background revalidation', () => {
+  it('passes its interim responses to no client', async () => {
     await startStale();
     const client = await stale();
     const exchange = await proxy.origin.next();
@@ -84,7 +84,7 @@ describe('a validation in the background', () => {
     expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(newBody));
   });
 
-  it('is shared by a request that needs a validation, whose leaving does not end it', async () => {
+  it('is shared by requests that need a validation, and goes on when one of them leaves', async () => {
     await startStale({ fill: { onAbort: 'stop' } });
     await stale();
     const reload = { fields: { 'cache-control': 'no-cache' } };
@@ -104,7 +104,7 @@ describe('a validation in the background', () => {
   it.each<[string, Parameters<WholeProxy['send']>[0], number]>([
     ['no-cache', { fields: { 'cache-control': 'no-cache' } }, 502],
     ['a max-age', { fields: { 'cache-control': 'max-age=110' } }, 200],
-  ])('that fails is an error for those only who may have nothing stale: %s', async (_name, sent, status) => {
+  ])('that fails is an error only for a request that may not get a stale response: %s', async (_name, sent, status) => {
     await startStale();
     await stale();
     const waiting = proxy.send(sent);
@@ -112,7 +112,7 @@ describe('a validation in the background', () => {
     expect(await waiting.status()).toBe(status);
   });
 
-  it('takes the place of the one that a request is waiting for', async () => {
+  it('is not begun while a request waits for a validation', async () => {
     await startStale();
     const waiting = proxy.send({ fields: { 'cache-control': 'max-age=0' } });
     const exchange = await proxy.origin.next();
@@ -122,7 +122,7 @@ describe('a validation in the background', () => {
     expect(proxy.origin.requests).toBe(2);
   });
 
-  it('is waited for by those who come after the window', async () => {
+  it('is waited for by a request that comes after the window', async () => {
     await startStale();
     await stale();
     const exchange = await proxy.origin.next();
@@ -142,13 +142,13 @@ describe('a validation in the background', () => {
     expect(await client.field('cache-status')).toContain('fwd-status=304');
   });
 
-  it('asks no origin for a client that wants no request to be made (RFC 9111 §5.2.1.7)', async () => {
+  it('is not begun by a request with only-if-cached (RFC 9111 §5.2.1.7)', async () => {
     await startStale();
     await stale({ fields: { 'cache-control': 'only-if-cached' } });
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('brings nothing to the store that was invalidated meanwhile (RFC 9111 §4.4)', async () => {
+  it('stores no response that was invalidated meanwhile (RFC 9111 §4.4)', async () => {
     await startStale();
     await stale();
     const exchange = await proxy.origin.next();
@@ -161,7 +161,7 @@ describe('a validation in the background', () => {
     expect(await (await reused(proxy)).field('etag')).toBe('"v3"');
   });
 
-  it('is done although the store takes no new response, and the old one is not used unseen then', async () => {
+  it('ends when the store does not take the new response, and the old one is not served after that', async () => {
     await startStale({ maxSizeBytes: 16 * 1024 });
     await stale();
     const exchange = await proxy.origin.next();
@@ -175,9 +175,9 @@ describe('a validation in the background', () => {
   });
 
   it.each<[string, NonNullable<WholeProxyOptions['fill']>]>([
-    ['its size', { finishMaxSizeBytes: 2000 }],
-    ['what is left of it', { finishMaxLeftBytes: 2000 }],
-  ])('fetches nothing for nobody that the operator does not want for %s', async (_name, fill) => {
+    ['finishMaxSizeBytes', { finishMaxSizeBytes: 2000 }],
+    ['finishMaxLeftBytes', { finishMaxLeftBytes: 2000 }],
+  ])('fetches no new body that exceeds %s', async (_name, fill) => {
     await startStale({ fill });
     await stale();
     const exchange = await proxy.origin.next();
@@ -190,7 +190,7 @@ describe('a validation in the background', () => {
     expect(await next.bytes()).toEqual(Buffer.from(patternBytes(0, 10, 2)));
   });
 
-  it('fetches no large representation as a whole of which parts can be had', async () => {
+  it('fetches no large new body whole where the origin gives parts', async () => {
     const origin = await startWithPart({ complete: { smallerThanBytes: 5000 } });
     await stale(part);
     const exchange = await proxy.origin.next();
@@ -203,7 +203,7 @@ describe('a validation in the background', () => {
     expect(await next.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
   });
 
-  it('is not repeated as long as it brings what turns out to be too large', async () => {
+  it('ends, and is not repeated, when the new body turns out to be too large', async () => {
     await startStale({ maxSizeBytes: 16 * 1024 });
     await stale();
     const exchange = await proxy.origin.next();
@@ -225,11 +225,11 @@ describe('a validation in the background', () => {
   });
 });
 
-describe('variants in their time of stale-while-revalidate', () => {
+describe('variants within their stale-while-revalidate window', () => {
   const german = { 'accept-language': 'de' };
   const head = (etag: string) => ({ fields: { ...first, etag, vary: 'Accept-Language' } });
 
-  it('are validated each, also while a new response to another one is on its way', async () => {
+  it('are each revalidated, even while a new response of another variant is arriving', async () => {
     start();
     await fetched(proxy, head('"en"'));
     await fetched(proxy, head('"de"'), { fields: german });
@@ -250,8 +250,8 @@ describe('variants in their time of stale-while-revalidate', () => {
   });
 });
 
-describe('what is stored in part, in its time of stale-while-revalidate', () => {
-  it('is given at once, and validated', async () => {
+describe('a partly stored response within its stale-while-revalidate window', () => {
+  it('is served at once, and revalidated', async () => {
     const origin = await startWithPart();
     const client = await stale(part);
     expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 100)));
@@ -264,7 +264,7 @@ describe('what is stored in part, in its time of stale-while-revalidate', () => 
     expect(origin.asked).toEqual(['bytes=0-1023']);
   });
 
-  it('is completed under its validator, while it is validated', async () => {
+  it('is completed under its validator while it is revalidated', async () => {
     await startWithPart();
     const client = proxy.send({ fields: { range: 'bytes=5000-5099' } });
     const validation = await proxy.origin.next();
@@ -278,8 +278,8 @@ describe('what is stored in part, in its time of stale-while-revalidate', () => 
   });
 });
 
-describe('a generation that was replaced and is kept for those who resume', () => {
-  it('is not validated for them', async () => {
+describe('a replaced generation that is pinned for clients that resume', () => {
+  it('is not revalidated for them', async () => {
     start({ route: { cache: { pinSeconds: 3600 } } });
     await fetched(proxy, { fields: first });
     proxy.clock.advance(200_000);

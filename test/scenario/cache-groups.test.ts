@@ -1,4 +1,4 @@
-/** Groups that become invalid (RFC 9875) while something of them is under way, stored in part, or about to be freshened. */
+/** Invalidated cache groups (RFC 9875) whose responses are arriving, partly stored, or about to be freshened. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
@@ -26,14 +26,14 @@ afterEach(async () => {
   await ended(proxy, store);
 });
 
-/** An unsafe request elsewhere, whose response invalidates a group. */
+/** Sends an unsafe request to another target, whose response invalidates a group. */
 async function clear(group: string, sent: Sent = {}) {
   const fields = { 'cache-group-invalidation': `"${group}"` };
   await fetched(proxy, { status: 204, fields }, { method: 'PUT', target: '/elsewhere', ...sent }, noBytes);
 }
 
-describe('a group that is invalidated', () => {
-  it('takes what is stored of it in part along', async () => {
+describe('the invalidation of a group', () => {
+  it('concerns partly stored responses', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: grouped });
@@ -49,7 +49,7 @@ describe('a group that is invalidated', () => {
     expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=0-1023']);
   });
 
-  it('keeps what is on its way out of the store, while its readers get it all', async () => {
+  it('keeps an arriving response out of the store, while its readers get all of it', async () => {
     const reading = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...grouped, 'content-length': '3000' } });
@@ -65,7 +65,7 @@ describe('a group that is invalidated', () => {
     expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
   });
 
-  it.each(['openWriter', 'writeBlock', 'commit'] as const)('keeps out what is at %s then', async (step) => {
+  it.each(['openWriter', 'writeBlock', 'commit'] as const)('keeps out a response that is at %s then', async (step) => {
     const held = store.hold(step);
     const reading = proxy.send();
     (await proxy.origin.next()).respond({ fields: grouped }, storedBody);
@@ -77,7 +77,7 @@ describe('a group that is invalidated', () => {
     await fetched(proxy, { fields: grouped });
   });
 
-  it('keeps out a response of it that was asked for before', async () => {
+  it('keeps out a response that was requested before', async () => {
     const reading = proxy.send();
     const exchange = await proxy.origin.next();
     await clear('g');
@@ -88,7 +88,7 @@ describe('a group that is invalidated', () => {
     await reused(proxy);
   });
 
-  it('is over for those who come after it, though a response of it is on its way', async () => {
+  it('makes later requests ask again, instead of sharing a response that was requested before', async () => {
     const early = [proxy.send(), proxy.send()];
     const exchange = await proxy.origin.next();
     await clear('g');
@@ -102,7 +102,7 @@ describe('a group that is invalidated', () => {
     expect(await late.bytes()).toEqual(Buffer.from(patternBytes(0, 3000, 2)));
   });
 
-  it('does not touch what turns out to be of other groups', async () => {
+  it('does not concern a response that turns out to be of other groups', async () => {
     const reading = proxy.send();
     const exchange = await proxy.origin.next();
     await clear('g');
@@ -112,7 +112,7 @@ describe('a group that is invalidated', () => {
     await reused(proxy);
   });
 
-  it('is one of its own authority only, and of either scheme by itself', async () => {
+  it('concerns its own authority only', async () => {
     await fetched(proxy, { fields: grouped });
     await clear('g', { authority: 'other.example' });
     await clear('g', { authority: 'files.example:8080' });
@@ -121,7 +121,7 @@ describe('a group that is invalidated', () => {
     await fetched(proxy, { fields: grouped });
   });
 
-  it.each(['GET', 'HEAD', 'OPTIONS'])('is none when %s says so', async (method) => {
+  it.each(['GET', 'HEAD', 'OPTIONS'])('has no effect in a response to %s', async (method) => {
     await fetched(proxy, { fields: grouped });
     const fields = { 'cache-group-invalidation': '"g"' };
     await fetched(proxy, { fields, framing: 'none' }, { method, target: '/elsewhere' }, noBytes);
@@ -130,7 +130,7 @@ describe('a group that is invalidated', () => {
 });
 
 describe('the groups of a stored response', () => {
-  it('are those that a 304 has brought last', async () => {
+  it('are those of the last 304', async () => {
     await fetched(proxy, { fields: grouped });
     proxy.clock.advance(101_000);
     await fetched(proxy, { status: 304, fields: { 'cache-groups': '"h"' } }, {}, noBytes);
@@ -140,7 +140,7 @@ describe('the groups of a stored response', () => {
     await fetched(proxy, { fields: grouped });
   });
 
-  it('stay what they were when a 304 says nothing of them', async () => {
+  it('stay the same when a 304 has no Cache-Groups', async () => {
     await fetched(proxy, { fields: grouped });
     proxy.clock.advance(101_000);
     await fetched(proxy, { status: 304, fields: fresh }, {}, noBytes);
@@ -148,7 +148,7 @@ describe('the groups of a stored response', () => {
     await fetched(proxy, { fields: grouped });
   });
 
-  it('are those that a HEAD has brought last', async () => {
+  it('are those of the last response to HEAD', async () => {
     await fetched(proxy, { fields: grouped });
     const fields = { ...fresh, 'cache-groups': '"h"' };
     proxy.clock.advance(1000);
@@ -162,7 +162,7 @@ describe('the groups of a stored response', () => {
     await fetched(proxy, { fields: grouped });
   });
 
-  it('are those of what is being read, too, when a 304 has brought them', async () => {
+  it('change with a 304 even while the response is being read', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: fresh });
@@ -187,7 +187,7 @@ describe('the groups of a stored response', () => {
     await again.bytes();
   });
 
-  it('of a 304 that was asked for before the group was invalidated are invalid with it', async () => {
+  it('are invalid when their 304 was requested before the invalidation', async () => {
     await fetched(proxy, { fields: fresh });
     proxy.clock.advance(101_000);
     const client = proxy.send();
@@ -201,7 +201,7 @@ describe('the groups of a stored response', () => {
     await fetched(proxy, { fields: { ...grouped, etag: '"v2"' } });
   });
 
-  it('count as far as the law and we go, and no further', async () => {
+  it('count up to the 128th, and no further', async () => {
     const many = Array.from({ length: 200 }, (_, index) => `"g${index}"`).join(', ');
     await fetched(proxy, { fields: { ...fresh, 'cache-groups': many } });
     await clear('g128');
@@ -213,8 +213,8 @@ describe('the groups of a stored response', () => {
   });
 });
 
-describe('a route on which nothing is stored', () => {
-  it('invalidates the groups of others all the same', async () => {
+describe('a route without a cache', () => {
+  it('invalidates the groups of other routes all the same', async () => {
     await fetched(proxy, { fields: grouped });
     const bypassing = createWholeProxy({ createStore: () => store, route: { cache: { enabled: false } } });
     const fields = { 'cache-group-invalidation': '"g"' };

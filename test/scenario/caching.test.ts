@@ -18,7 +18,7 @@ afterEach(async () => {
   await proxy.close();
 });
 
-/** A request that the origin answers; resolves when the response is read and, where it is stored, can be found. */
+/** Sends a request that the origin answers. Resolves once the response is read and, if it is stored, can be found. */
 async function miss(head: FakeHead, sent: Sent = {}, bytes: Uint8Array = body) {
   const fillsBefore = proxy.fillEvents().length;
   const client = proxy.send(sent);
@@ -37,7 +37,7 @@ async function hit(sent: Sent = {}) {
   return client;
 }
 
-describe('what is stored and reused (RFC 9111 §3, §4)', () => {
+describe('storing and reuse (RFC 9111 §3, §4)', () => {
   it.each<[string, Record<string, string>, Sent]>([
     ['max-age', { 'cache-control': 'max-age=100' }, {}],
     ['s-maxage before max-age', { 'cache-control': 'max-age=0, s-maxage=100' }, {}],
@@ -49,7 +49,7 @@ describe('what is stored and reused (RFC 9111 §3, §4)', () => {
       { fields: { authorization: 'x' } },
     ],
     ['private="x-field"', { 'cache-control': 'max-age=9, private="x-field"', 'x-field': '1' }, {}],
-  ])('%s', async (_name, fields, sent) => {
+  ])('stores and reuses: %s', async (_name, fields, sent) => {
     const { client } = await miss({ fields }, sent);
     expect(await client.field('cache-status')).toBe('rangeway; fwd=uri-miss; fwd-status=200; stored');
     const again = await hit(sent);
@@ -65,14 +65,14 @@ describe('what is stored and reused (RFC 9111 §3, §4)', () => {
     ['Vary: *', { ...fresh, vary: '*' }, {}, 'vary-star'],
     ['a Vary that cannot be parsed', { ...fresh, vary: 'foo bar' }, {}, 'vary-star'],
     ['Set-Cookie without a lifetime', { etag: '"v1"', 'set-cookie': 'a=b' }, {}, 'set-cookie'],
-  ])('not: %s', async (_name, fields, sent, reason) => {
+  ])('does not store: %s', async (_name, fields, sent, reason) => {
     const { client } = await miss({ fields }, sent);
     expect(await client.field('cache-status')).toContain(`detail=${reason}`);
     await miss({ fields }, sent);
     expect(proxy.requestEvents().map((event) => event.outcome)).toEqual(['uncacheable', 'uncacheable']);
   });
 
-  it('sends Age on every reuse (§5.1), counted from what the origin said', async () => {
+  it('sends Age on every reuse (§5.1), counted from the Age of the origin', async () => {
     await miss({ fields: { ...fresh, age: '10' } });
     proxy.clock.advance(5_500);
     expect(await (await hit()).field('age')).toBe('15');
@@ -88,7 +88,7 @@ describe('what is stored and reused (RFC 9111 §3, §4)', () => {
     expect(await (await hit()).field('etag')).toBe('"v2"');
   });
 
-  it('gives a lifetime where the origin gives none and the route does', async () => {
+  it('uses the lifetime of the route where the origin gives none', async () => {
     await proxy.close();
     proxy = createWholeProxy({
       route: { cache: { defaultTtlSeconds: 30, rangeReuseSeconds: 0 } },
@@ -160,7 +160,7 @@ describe('validation (RFC 9111 §4.3)', () => {
     await hit();
   });
 
-  it('is done once for all who wait', async () => {
+  it('is done once for all requests that wait', async () => {
     await miss({ fields: fresh });
     proxy.clock.advance(200_000);
     const clients = [proxy.send(), proxy.send({ fields: { range: 'bytes=0-9' } }), proxy.send({ method: 'HEAD' })];
@@ -181,7 +181,7 @@ describe('validation (RFC 9111 §4.3)', () => {
     await proxy.fillsEnded(2);
   });
 
-  it('passes on a 304 to the whole where the client has a copy of its own (RFC 9110 §15.4.5), and only there', async () => {
+  it('passes on a 304 to a request without condition only to a client that has that copy (RFC 9110 §15.4.5)', async () => {
     for (const [asked, status] of [
       [{ 'if-none-match': '"v1"' }, 304],
       [{ 'if-none-match': '"v2"' }, 502],
@@ -206,14 +206,14 @@ describe('validation (RFC 9111 §4.3)', () => {
     }
   });
 
-  it('no-cache in the request validates what is fresh (§5.2.1.4)', async () => {
+  it('no-cache in the request validates a fresh response (§5.2.1.4)', async () => {
     await miss({ fields: fresh });
     const client = proxy.send({ fields: { 'cache-control': 'no-cache' } });
     (await proxy.origin.next()).respond({ status: 304, fields: {} }, new Uint8Array());
     expect(await client.field('cache-status')).toMatch(/^rangeway; fwd=request; fwd-status=304/);
   });
 
-  it('only-if-cached gets what is stored or 504 (§5.2.1.7)', async () => {
+  it('only-if-cached gets a stored response or 504 (§5.2.1.7)', async () => {
     const fields = { 'cache-control': 'only-if-cached' };
     expect(await proxy.send({ fields }).status()).toBe(504);
     await miss({ fields: fresh });
@@ -224,7 +224,7 @@ describe('validation (RFC 9111 §4.3)', () => {
     expect(await proxy.send({ fields: unstored }).status()).toBe(504);
   });
 
-  it('no-store in the request is passed on and not stored', async () => {
+  it('no-store in the request keeps its response out of the store', async () => {
     await miss({ fields: fresh }, { fields: { 'cache-control': 'no-store' } });
     await miss({ fields: fresh });
   });
@@ -234,7 +234,7 @@ describe('an origin that fails (RFC 9111 §4.2.4)', () => {
   it.each([
     ['cannot be reached', new ProxyError('origin_refused'), 'detail=origin_refused'],
     ['answers 503', 503, 'fwd-status=503'],
-  ])('%s: what is stored is served stale', async (_name, failure, status) => {
+  ])('%s: the stored response is served stale', async (_name, failure, status) => {
     await miss({ fields: fresh });
     proxy.clock.advance(150_000);
     const client = proxy.send({ fields: { range: 'bytes=0-9' } });
@@ -259,7 +259,7 @@ describe('an origin that fails (RFC 9111 §4.2.4)', () => {
 });
 
 describe('Vary (RFC 9111 §4.1)', () => {
-  it('keeps a variant for each value, and the newest wins', async () => {
+  it('keeps a variant for each value', async () => {
     const head = (language: string) => ({
       fields: { ...fresh, vary: 'Accept-Language', 'content-language': language },
     });
@@ -296,7 +296,7 @@ describe('methods', () => {
     await hit({ target: '/third' });
   });
 
-  it('one that fails invalidates nothing', async () => {
+  it('an unsafe request that fails invalidates nothing', async () => {
     await miss({ fields: fresh });
     await miss({ status: 500 }, { method: 'POST' });
     await hit();
@@ -317,7 +317,7 @@ describe('methods', () => {
 });
 
 describe('forwarding', () => {
-  it('tells the origin who asks, and drops what clients claim', async () => {
+  it('tells the origin the address of the client, and drops the forwarding fields that clients send', async () => {
     const { exchange, client } = await miss(
       { fields: { ...fresh, connection: 'x-hop', 'x-hop': '1', 'alt-svc': 'h3=":443"', 'keep-alive': 'timeout=5' } },
       {
@@ -353,7 +353,7 @@ describe('forwarding', () => {
     expect(proxy.origin.requests).toBe(0);
   });
 
-  it('passes interim responses on to the request that they are for', async () => {
+  it('passes interim responses on to the client of the request', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.request.onInterim?.({ status: 103, fields: [['link', '</a.css>; rel=preload']] });
@@ -364,7 +364,7 @@ describe('forwarding', () => {
     expect((await hit()).interim).toEqual([]);
   });
 
-  it('keeps the Host where the route says so', async () => {
+  it('keeps the Host under host keep', async () => {
     await proxy.close();
     proxy = createWholeProxy({ route: { host: 'keep' } });
     const { exchange } = await miss({ fields: fresh });

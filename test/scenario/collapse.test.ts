@@ -1,4 +1,4 @@
-/** One fetch, however many clients ask (DESIGN: fills and flights). */
+/** Requests that share one exchange with the origin. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => proxy.close());
 
-describe('a miss that many ask for', () => {
+describe('a miss that many clients ask for', () => {
   it('is fetched once, and each gets the whole', async () => {
     const clients = Array.from({ length: 50 }, () => proxy.send());
     const exchange = await proxy.origin.next();
@@ -27,7 +27,7 @@ describe('a miss that many ask for', () => {
     expect(await clients[1]?.field('cache-status')).toBe('rangeway; fwd=uri-miss; fwd-status=200; stored; collapsed');
   });
 
-  it('gives each reader its bytes as they arrive, at different places at once', async () => {
+  it('gives each reader its bytes as they arrive, at different offsets at once', async () => {
     const plain = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields });
@@ -45,7 +45,7 @@ describe('a miss that many ask for', () => {
     expect(await late.bytes()).toEqual(Buffer.from(patternBytes(6000, 6100)));
     expect(Buffer.from(await several.bytes()).includes(Buffer.from(patternBytes(6500, 6510)))).toBe(true);
 
-    // Ranges are over although the fill is not.
+    // The ranges are complete although the fill still runs.
     expect(proxy.fillEvents()).toEqual([]);
     await exchange.send(whole.subarray(7000));
     exchange.end();
@@ -70,7 +70,7 @@ describe('a miss that many ask for', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('looks at the store again after waiting, for another variant', async () => {
+  it('looks into the store again after waiting, for another variant', async () => {
     const english = proxy.send({ fields: { 'accept-language': 'en' } });
     const german = proxy.send({ fields: { 'accept-language': 'de' } });
     const alsoGerman = proxy.send({ fields: { 'accept-language': 'de' } });
@@ -87,7 +87,7 @@ describe('a miss that many ask for', () => {
     expect(proxy.origin.requests).toBe(2);
   });
 
-  it('releases those who wait when the response may not be shared', async () => {
+  it('releases the requests that wait when the response may not be shared', async () => {
     const clients = [proxy.send(), proxy.send(), proxy.send()];
     const first = await proxy.origin.next();
     first.respond({ fields: { 'cache-control': 'private', etag: '"1"' } }, patternBytes(0, 10, 1));
@@ -98,14 +98,14 @@ describe('a miss that many ask for', () => {
     const bodies = await Promise.all(clients.map((client) => client.bytes()));
     expect(bodies).toEqual([1, 2, 3].map((seed) => Buffer.from(patternBytes(0, 10, seed))));
 
-    // The next ones do not wait for each other any more.
+    // Later requests do not wait for each other any more.
     const more = [proxy.send(), proxy.send()];
     const exchanges = [await proxy.origin.next(), await proxy.origin.next()];
     for (const exchange of exchanges) exchange.respond({ fields: { 'cache-control': 'private' } }, whole);
     for (const client of more) expect(await client.bytes()).toHaveLength(size);
   });
 
-  it('fails for all who wait when the origin cannot be reached', async () => {
+  it('fails for all requests that wait when the origin cannot be reached', async () => {
     const clients = [proxy.send(), proxy.send()];
     (await proxy.origin.next()).fail(new ProxyError('origin_refused'));
     for (const client of clients) {
@@ -118,7 +118,7 @@ describe('a miss that many ask for', () => {
 });
 
 describe('a client that leaves', () => {
-  it('harms nobody: the fill goes on for the others and into the store', async () => {
+  it('does not end the fill, which goes on for other readers and into the store', async () => {
     const leaving = proxy.send();
     const staying = proxy.send({ fields: { range: 'bytes=9000-' } });
     const exchange = await proxy.origin.next();
@@ -133,7 +133,7 @@ describe('a client that leaves', () => {
     expect(proxy.fillEvents()[0]).toMatchObject({ result: 'stored', bytes: size });
   });
 
-  it('ends a fill that nobody else reads where the route says so', async () => {
+  it('ends a fill without other readers under onAbort stop', async () => {
     await proxy.close();
     proxy = createWholeProxy({ fill: { onAbort: 'stop' } });
     const client = proxy.send();
@@ -150,7 +150,7 @@ describe('a client that leaves', () => {
     expect(await again.bytes()).toEqual(Buffer.from(whole));
   });
 
-  it('before the head ends the request of a route that says so', async () => {
+  it('before the head ends the origin request under onAbort stop', async () => {
     await proxy.close();
     proxy = createWholeProxy({ fill: { onAbort: 'stop' } });
     const client = proxy.send();

@@ -1,4 +1,4 @@
-/** What is fetched although nobody reads it: transfers whose clients have left, and the rest of what is there in part. */
+/** Bytes fetched without a reader: transfers whose clients have left, and the rest of partly stored generations. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { FillPolicy } from '../../src/cache/inquiry.ts';
@@ -37,13 +37,13 @@ async function stored() {
   return entry.isComplete ? 'whole' : 'part';
 }
 
-describe('what is absent of a generation', () => {
+describe('the absent rest of a generation', () => {
   it.each<[string, FillPolicy['complete'], boolean]>([
     ['always', 'always', true],
     ['never', 'never', false],
-    ['whenSmaller, of a smaller one,', complete, true],
-    ['whenSmaller, of one of that size,', tooLarge, false],
-  ])('is fetched for its own sake under `%s` (%o): %s', async (_name, policy, isCompleted) => {
+    ['whenSmaller, just below the limit', complete, true],
+    ['whenSmaller, just at the limit', tooLarge, false],
+  ])('is fetched without a reader under `%s` (%o): %s', async (_name, policy, isCompleted) => {
     open({ complete: policy });
     const client = proxy.send({ fields: { range: 'bytes=2000-2099' } });
     await origin.give();
@@ -66,7 +66,7 @@ describe('what is absent of a generation', () => {
     expect(results()).toEqual([`stored ${size}`]);
   });
 
-  it('comes after what somebody waits for', async () => {
+  it('is fetched after the bytes that a client waits for', async () => {
     open({ complete: 'always' });
     const first = proxy.send({ fields: { range: 'bytes=0-99' } });
     const head = await origin.begin();
@@ -97,7 +97,7 @@ describe('what is absent of a generation', () => {
     expect(origin.asked).toHaveLength(2);
   });
 
-  it('is not tried again and again where the origin fails', async () => {
+  it('is not fetched again where the origin fails', async () => {
     open({ complete: 'always' });
     const first = proxy.send({ fields: { range: 'bytes=0-99' } });
     await origin.give();
@@ -111,7 +111,7 @@ describe('what is absent of a generation', () => {
   });
 });
 
-/** A plain client that leaves when it has been given so many bytes. */
+/** Sends a request without a range, whose client leaves after `offset` bytes. Returns the transfer. */
 async function leaveAt(offset: number) {
   const client = proxy.send();
   const transfer = await origin.begin();
@@ -128,10 +128,10 @@ describe('a transfer from a legacy origin whose last reader has left', () => {
   it.each<[string, Partial<FillPolicy>, boolean]>([
     ['finish', { onAbort: 'finish' }, true],
     ['stop', { onAbort: 'stop' }, false],
-    ['finish, with as much left as may be', { onAbort: 'finish', finishMaxLeftBytes: 7000 }, true],
-    ['finish, with more left than may be', { onAbort: 'finish', finishMaxLeftBytes: 6999 }, false],
-    ['finish, as large as may be', { onAbort: 'finish', finishMaxSizeBytes: size }, true],
-    ['finish, larger than may be', { onAbort: 'finish', finishMaxSizeBytes: size - 1 }, false],
+    ['finish, with as many bytes left as allowed', { onAbort: 'finish', finishMaxLeftBytes: 7000 }, true],
+    ['finish, with more bytes left than allowed', { onAbort: 'finish', finishMaxLeftBytes: 6999 }, false],
+    ['finish, as large as allowed', { onAbort: 'finish', finishMaxSizeBytes: size }, true],
+    ['finish, larger than allowed', { onAbort: 'finish', finishMaxSizeBytes: size - 1 }, false],
     ['stop, however small', { onAbort: 'stop', finishMaxLeftBytes: size }, false],
   ])('under `%s` (%o) goes on: %s', async (_name, policy, goesOn) => {
     open({ ...unlimited, ...policy }, { originRanges: 'never' });
@@ -143,7 +143,7 @@ describe('a transfer from a legacy origin whose last reader has left', () => {
     expect(await stored()).toBe(goesOn ? 'whole' : 'part');
   });
 
-  it('of which the length is not known goes on', async () => {
+  it('goes on where the length is not known', async () => {
     open({ finishMaxLeftBytes: 0, finishMaxSizeBytes: 0 }, { originRanges: 'never' });
     const client = proxy.send();
     const exchange = await proxy.origin.next();
@@ -156,7 +156,7 @@ describe('a transfer from a legacy origin whose last reader has left', () => {
     expect(results()).toEqual(['stored 3000']);
   });
 
-  it('that breaks off is taken up again where it is to be finished', async () => {
+  it('is resumed when it breaks off and is to be finished', async () => {
     open({ resumeAttempts: 1 }, { originRanges: 'never' });
     const transfer = await leaveAt(3000);
     transfer.cutAt(4000);
@@ -173,7 +173,7 @@ describe('a transfer from an origin with ranges whose last reader has left', () 
     origin.file = { ...origin.file, fields: { ...origin.file.fields, 'accept-ranges': 'bytes' } };
   };
 
-  it('ends with its block: the rest can be had later', async () => {
+  it('ends with its block, because the rest can be fetched later', async () => {
     open({});
     advertised();
     const transfer = await leaveAt(3000);
@@ -189,7 +189,7 @@ describe('a transfer from an origin with ranges whose last reader has left', () 
     expect(origin.asked).toEqual(['whole', 'bytes=3072- if "v1"']);
   });
 
-  it('ends at once at the bound of a block', async () => {
+  it('ends at once at a block boundary', async () => {
     open({});
     advertised();
     const transfer = await leaveAt(3072);
@@ -199,7 +199,7 @@ describe('a transfer from an origin with ranges whose last reader has left', () 
     expect(await stored()).toBe('part');
   });
 
-  it('ends at once under `stop`; the blocks that have come stay', async () => {
+  it('ends at once under `stop`, and the complete blocks stay', async () => {
     open({ onAbort: 'stop' });
     advertised();
     const transfer = await leaveAt(3000);
@@ -210,10 +210,10 @@ describe('a transfer from an origin with ranges whose last reader has left', () 
   });
 
   it.each<[string, Partial<FillPolicy>, boolean]>([
-    ['whenSmaller', { complete }, true],
-    ['whenSmaller of that size', { complete: tooLarge }, false],
+    ['whenSmaller, just below the limit', { complete }, true],
+    ['whenSmaller, just at the limit', { complete: tooLarge }, false],
     ['always', { complete: 'always' }, true],
-    ['always, with too much left', { complete: 'always', finishMaxLeftBytes: 10 }, false],
+    ['always, with too many bytes left', { complete: 'always', finishMaxLeftBytes: 10 }, false],
   ])('goes on where it would be completed anyway (%s, %o): %s', async (_name, policy, goesOn) => {
     open(policy);
     advertised();
@@ -246,7 +246,7 @@ describe('a transfer from an origin with ranges whose last reader has left', () 
     await expectPart(stays, 0, size);
   });
 
-  it('gives its block to a reader that comes before it is whole, and the rest comes by another one', async () => {
+  it('gives its block to a reader that comes before the block is complete, and another transfer brings the rest', async () => {
     open({});
     advertised();
     const transfer = await leaveAt(3000);

@@ -1,4 +1,4 @@
-/** What a client gets that waits for a transfer which a client beyond its share of the connections has begun. */
+/** Clients that wait for a transfer which was begun by a client over its share of the origin connections. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ConnectionQueue } from '../../src/origin/connection-queue.ts';
@@ -16,11 +16,11 @@ const bob = { peer: '192.0.2.2' };
 
 let proxy: WholeProxy;
 let origin: FakeOrigin;
-/** The targets that wait for a connection, or have had one. */
+/** Targets of the origin requests, which wait for a connection or have got one. */
 let asked: string[];
 afterEach(() => proxy.close());
 
-/** An origin with two connections, of which a client has one at most. A connection is free again when its response was read. */
+/** Starts a proxy before an origin with two connections, one per client. A connection is free once its response is read. */
 function start(): void {
   origin = createFakeOrigin();
   asked = [];
@@ -47,7 +47,7 @@ function start(): void {
   proxy = createWholeProxy({ origin: shared, originRanges: 'always' });
 }
 
-/** Has alice hold her connection: its response does not come. */
+/** Occupies the connection of Alice with a request that is not answered. */
 async function hold(): Promise<void> {
   proxy.send({ ...alice, target: '/held' });
   await origin.next();
@@ -57,8 +57,8 @@ async function untilAsked(count: number): Promise<void> {
   while (asked.length < count) await turn();
 }
 
-describe('a transfer that another client has begun beyond its share', () => {
-  it('comes for a client that waits for its response', async () => {
+describe('a transfer that a client over its share has begun', () => {
+  it('gets a connection when another client waits for its response', async () => {
     start();
     await hold();
     const first = proxy.send({ ...alice, target: '/file' });
@@ -71,7 +71,7 @@ describe('a transfer that another client has begun beyond its share', () => {
     expect(asked).toEqual(['/held', '/file']);
   });
 
-  it('comes for a client that reads the same absent bytes', async () => {
+  it('gets a connection when another client reads the same absent bytes', async () => {
     start();
     const part = (from: number) => ({
       status: 206,

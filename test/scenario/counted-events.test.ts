@@ -1,4 +1,4 @@
-/** What is told of the cache for those who count: fills that begin and how each ends, and what came of validations. */
+/** The events from which the cache metrics are counted: fills that begin, how each ends, and results of validations. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -43,7 +43,7 @@ describe('a fill', () => {
     expect(proxy.fillEvents()).toMatchObject([{ resumptions: 0, bytes: 10_000 }]);
   });
 
-  it('tells how often it was taken up again', async () => {
+  it('reports how often it was resumed', async () => {
     const client = proxy.send();
     const first = await proxy.origin.next();
     first.head({ fields });
@@ -58,7 +58,7 @@ describe('a fill', () => {
     expect(proxy.fillEvents()).toMatchObject([{ result: 'stored', resumptions: 1 }]);
   });
 
-  it('that a limit does not let begin is called off', async () => {
+  it('is called off when a limit does not let it begin', async () => {
     await fetchPart();
     const client = proxy.send({ fields: { range: 'bytes=5000-5099' } });
     (await proxy.origin.next()).fail(new ProxyError('origin_busy'));
@@ -74,18 +74,18 @@ describe('a validation', () => {
     ['replaced', (exchange) => exchange.respond({ fields: { ...fields, etag: '"v2"' } }, body)],
     ['failed', (exchange) => exchange.respond({ status: 503, fields: { 'content-length': '0' } }, new Uint8Array())],
     ['failed', (exchange) => exchange.fail(new ProxyError('origin_timeout'))],
-  ])('is told to be %s', async (result, answer) => {
+  ])('is reported as %s', async (result, answer) => {
     await fetchWhole();
     proxy.clock.advance(61_000);
     const client = proxy.send();
     answer(await proxy.origin.next());
     await client.status();
     await client.bytes();
-    const told = proxy.events.filter((event: ServerEvent) => event.kind === 'revalidation');
-    expect(told).toEqual([{ kind: 'revalidation', result }]);
+    const reported = proxy.events.filter((event: ServerEvent) => event.kind === 'revalidation');
+    expect(reported).toEqual([{ kind: 'revalidation', result }]);
   });
 
-  it('that its client gave up is not told', async () => {
+  it('is not reported when its client has left', async () => {
     await fetchWhole();
     proxy.clock.advance(61_000);
     const client = proxy.send({ fields: { range: 'bytes=0-9' } });
@@ -97,11 +97,11 @@ describe('a validation', () => {
   });
 });
 
-describe('a response of several parts', () => {
+describe('the request event', () => {
   it.each([
     ['bytes=0-9,5000-5009', true],
     ['bytes=0-9', false],
-  ])('%s is told to be one: %s', async (range, isMultipart) => {
+  ])('of %s reports a multipart response: %s', async (range, isMultipart) => {
     await fetchWhole();
     await proxy.send({ fields: { range } }).bytes();
     expect(proxy.requestEvents().at(-1)).toMatchObject({ status: 206, isMultipart });

@@ -1,4 +1,4 @@
-/** Digests (RFC 9530): those that Rangeway states, and those of the origin, which are verified before the last byte is given. */
+/** Digests (RFC 9530): those that Rangeway states, and those of the origin, which are verified before the last byte is sent. */
 
 import { createHash } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -42,7 +42,7 @@ async function fetched(range: string): Promise<void> {
 }
 
 describe('a route with digests', () => {
-  it('states the digest of the whole with every response from the store, and asks the origin for what the client wants', async () => {
+  it('states the digest of the whole in every response from the store, and passes Want-Repr-Digest on to the origin', async () => {
     open({}, { route: { cache: { digest: true } } });
     const first = proxy.send({ fields: { 'want-repr-digest': 'sha-256=1' } });
     const transfer = await origin.give();
@@ -56,7 +56,7 @@ describe('a route with digests', () => {
     }
   });
 
-  it('states it once parts have become the whole, and not before', async () => {
+  it('states the digest once the parts make up the whole, and not before', async () => {
     open({}, { route: { cache: { digest: true } } });
     await fetched('bytes=5000-');
     expect(await proxy.send(ranged('bytes=6000-6001')).field('repr-digest')).toBeUndefined();
@@ -66,7 +66,7 @@ describe('a route with digests', () => {
     expect(await client.field('cache-status')).toContain('hit');
   });
 
-  it('is not every route', async () => {
+  it('is not the default', async () => {
     open();
     const first = proxy.send();
     await origin.give();
@@ -84,7 +84,7 @@ describe('a digest of the whole that the origin states', () => {
     ['repr-digest', digestOf(0, size, 'sha-512')],
     ['repr-digest', `md5=:AAAA:, ${wholeDigest}`],
     ['content-digest', wholeDigest],
-  ])('and that holds (%s: %s) lets it be stored', async (name, value) => {
+  ])('lets the body be stored if it matches (%s: %s)', async (name, value) => {
     open({ [name]: value });
     const client = proxy.send();
     await origin.give();
@@ -100,7 +100,7 @@ describe('a digest of the whole that the origin states', () => {
     ['repr-digest', digestOf(0, 1, 'sha-512')],
     ['content-digest', otherDigest],
   ])(
-    'and that does not hold (%s: %s) keeps the last block from being given, and all from being stored',
+    'keeps the last block from being sent, and the body from being stored, if it does not match (%s: %s)',
     async (name, value) => {
       open({ [name]: value }, { originRanges: 'never' });
       const clients = [proxy.send(), proxy.send(ranged('bytes=9000-')), proxy.send(ranged('bytes=0-99'))];
@@ -118,7 +118,7 @@ describe('a digest of the whole that the origin states', () => {
     },
   );
 
-  it('and that does not hold has later requests relayed, each for itself, for a while', async () => {
+  it('has later requests relayed unshared for a while if it does not match', async () => {
     open({ 'repr-digest': otherDigest });
     const client = proxy.send();
     await origin.give();
@@ -139,7 +139,7 @@ describe('a digest of the whole that the origin states', () => {
     expect(await healed.field('cache-status')).toContain('stored');
   });
 
-  it('is verified of a body of one block before anything of it is given', async () => {
+  it('is verified for a body of one block before any byte is sent', async () => {
     open({ 'repr-digest': otherDigest });
     origin.file = { ...origin.file, sizeBytes: 500 };
     const client = proxy.send();
@@ -148,7 +148,7 @@ describe('a digest of the whole that the origin states', () => {
     expect(await client.readUntil(0)).toHaveLength(0);
   });
 
-  it('is verified of a body whose length is not known', async () => {
+  it('is verified for a body whose length is not known', async () => {
     open();
     const client = proxy.send();
     const exchange = await proxy.origin.next();
@@ -161,7 +161,7 @@ describe('a digest of the whole that the origin states', () => {
   });
 
   it.each(['md5=:AAAA:', 'sha-256=:AAAA:', 'sha-256', '(('])(
-    'and that cannot be verified (%s) is let be',
+    'is ignored if it cannot be verified (%s)',
     async (value) => {
       open({ 'repr-digest': value });
       const client = proxy.send();
@@ -174,7 +174,7 @@ describe('a digest of the whole that the origin states', () => {
 });
 
 describe('a digest of the whole that comes with parts', () => {
-  it('is verified when the last one is there, in whatever order they come', async () => {
+  it('is verified when the last part has arrived, in whatever order the parts come', async () => {
     open({ 'repr-digest': wholeDigest });
     for (const range of ['bytes=5000-', 'bytes=0-99', 'bytes=1024-4095']) await fetched(range);
     expect(proxy.fillEvents().map(({ result }) => result)).toEqual(['kept', 'kept', 'stored']);
@@ -182,7 +182,7 @@ describe('a digest of the whole that comes with parts', () => {
     expect(proxy.origin.requests).toBe(3);
   });
 
-  it('and does not hold keeps the last block to come from being given, wherever it lies, and takes all away', async () => {
+  it('keeps the last block to arrive from being sent, wherever it lies, and removes the entry, if it does not match', async () => {
     open({ 'repr-digest': otherDigest });
     for (const range of ['bytes=5000-', 'bytes=0-99']) await fetched(range);
     const client = proxy.send(ranged('bytes=1000-5000'));
@@ -194,7 +194,7 @@ describe('a digest of the whole that comes with parts', () => {
     expect(await proxy.store.find(key)).toEqual([]);
   });
 
-  it('and is another one than that of the first part tells that the content has changed', async () => {
+  it('shows that the content has changed if it differs from that of the first part', async () => {
     open({ 'repr-digest': wholeDigest });
     await fetched('bytes=0-99');
     origin.file = { ...origin.file, fields: { ...origin.file.fields, 'repr-digest': otherDigest }, hasRanges: true };
@@ -213,7 +213,7 @@ describe('a digest of the content of a part', () => {
     fields: { ...honest.fields, 'content-digest': digestOf(start, end) },
   });
 
-  it('that holds lets it be stored, and is not stated of anything else', async () => {
+  it('lets the part be stored if it matches, and is not sent to the client', async () => {
     open();
     const client = proxy.send(ranged('bytes=5000-5099'));
     await origin.give(stating(4096, 5120));
@@ -224,7 +224,7 @@ describe('a digest of the content of a part', () => {
   });
 
   it.each(['bytes=5000-5099', 'bytes=5000-', 'bytes=-2000', 'bytes=1024-6000'])(
-    'that does not hold (%s) keeps the last bytes of it from being given, and all from being stored',
+    'fails the request and keeps the part from being stored if it does not match (%s)',
     async (range) => {
       open();
       const client = proxy.send(ranged(range));
@@ -236,7 +236,7 @@ describe('a digest of the content of a part', () => {
     },
   );
 
-  it('that does not hold of a later part takes the earlier ones away, too', async () => {
+  it('removes the earlier parts, too, if it does not match a later part', async () => {
     open();
     await fetched('bytes=0-99');
     const client = proxy.send(ranged('bytes=4096-8191'));
@@ -249,7 +249,7 @@ describe('a digest of the content of a part', () => {
     expect(await proxy.store.find(key)).toEqual([]);
   });
 
-  it('is not asked of a part that breaks off', async () => {
+  it('is not verified for a part that breaks off', async () => {
     open({}, { fill: { resumeAttempts: 1 } });
     const client = proxy.send(ranged('bytes=4096-8191'));
     (await origin.begin(stating(4096, 8192))).cutAt(6000);

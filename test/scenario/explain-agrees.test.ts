@@ -1,4 +1,4 @@
-/** Whatever is stored and whatever is asked: what is explained is what happens then. */
+/** An explanation agrees with what the next request gets, for random stored entries and random requests. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ const runs = Number(RANGEWAY_TEST_RUNS);
 const size = 5000;
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
 
-/** What the origin has, by its paths. */
+/** The response fields of the origin, by path. */
 const resources: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   '/strong': { 'cache-control': 'max-age=60', etag: '"v1"' },
   '/dated': { 'cache-control': 'max-age=20', 'last-modified': modified },
@@ -46,7 +46,7 @@ const range = optional(
   'bytes=5-1',
 );
 
-/** Most of what is asked with many conditions at once is passed or refused: by itself it would leave little stored. */
+/** Requests with many conditions are mostly passed or refused. These plain requests get responses stored. */
 const plainRequests = fc.record({
   method: fc.constant('GET'),
   range,
@@ -79,7 +79,7 @@ const step = fc.record({
   afterMs: fc.constantFrom(0, 0, 1000, 15_000, 25_000, 70_000),
 });
 
-/** A few resources, so that what is stored is asked for again. */
+/** Only a few resources, so that stored entries are asked for again. */
 const targets = fc.shuffledSubarray(Object.keys(resources), { minLength: 1, maxLength: 3 });
 
 const settings = fc.record({
@@ -91,7 +91,7 @@ const settings = fc.record({
   bypass: fc.constant({ fields: [], cookies: ['session'], queryParameters: [] }),
 });
 
-/** The parameters of a member of Cache-Status. */
+/** Returns the parameters of a Cache-Status member. */
 const parametersOf = (member: string) => member.split('; ').slice(1);
 
 const selecting = new Set([
@@ -104,14 +104,14 @@ const selecting = new Set([
 ]);
 const selectingOf = (fields: Fields): readonly Field[] => fields.filter(([name]) => selecting.has(name));
 
-/** Lets a request happen, and compares with what was explained of it. */
+/** Sends a request, and compares the outcome with its explanation. */
 async function expectAgreement(
   proxy: WholeProxy,
-  told: Explanation,
+  explanation: Explanation,
   sent: Sent,
   asked: OriginRequest[],
 ): Promise<void> {
-  const { decision, plan, originQuestion } = told;
+  const { decision, plan, originQuestion } = explanation;
   asked.length = 0;
   const client = proxy.send(sent);
   const status = await client.status();
@@ -136,7 +136,7 @@ async function expectAgreement(
       break;
     case 'complete': {
       expect(member).toBe(decision.cacheStatus);
-      // What is stale is validated meanwhile.
+      // A stale entry is validated meanwhile.
       const others = originQuestion === undefined ? asked : asked.filter(({ fields }) => hasField(fields, 'range'));
       expect(others.map(({ fields }) => fieldValue(fields, 'range') ?? 'whole').toSorted()).toEqual(
         plan.asked.toSorted(),
@@ -180,10 +180,10 @@ describe('an explanation', () => {
           for (const { request: plain, which, afterMs } of steps) {
             const request = { ...plain, target: few[which % few.length] ?? '/' };
             proxy.clock.advance(afterMs);
-            const told = await proxy.explain(request);
-            expect(await proxy.explain(request)).toEqual(told);
-            seen.set(told.decision.kind, (seen.get(told.decision.kind) ?? 0) + 1);
-            await expectAgreement(proxy, told, request, asked);
+            const explanation = await proxy.explain(request);
+            expect(await proxy.explain(request)).toEqual(explanation);
+            seen.set(explanation.decision.kind, (seen.get(explanation.decision.kind) ?? 0) + 1);
+            await expectAgreement(proxy, explanation, request, asked);
           }
           await proxy.close();
         },

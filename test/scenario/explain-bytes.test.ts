@@ -1,4 +1,4 @@
-/** What an explanation tells of a range: which response it gets, and which bytes are here, in flight, and to be fetched. */
+/** Explanations of ranges: which response a range gets, and which bytes are here, in flight, and to be fetched. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../src/delivery/explanation.ts';
@@ -28,7 +28,7 @@ function start(options: WholeProxyOptions = {}, file: Parameters<typeof createRa
 
 const ranged = (range: string, fields: Record<string, string> = {}): Sent => ({ fields: { range, ...fields } });
 
-/** Stores some blocks: each range is fetched for a client of its own. */
+/** Stores some blocks: fetches each range for a client of its own. */
 async function present(...sent: readonly Sent[]): Promise<void> {
   for (const each of sent) {
     const ended = proxy.fillEvents().length + 1;
@@ -39,18 +39,18 @@ async function present(...sent: readonly Sent[]): Promise<void> {
   }
 }
 
-/** Bytes here, in flight and to be fetched, for each span. */
+/** Returns the numbers of bytes here, in flight and to be fetched, for each span. */
 function sums({ plan }: Explanation): readonly (readonly number[])[] {
   return plan.spans.map(({ hereBytes, inFlightBytes, originBytes }) => [hereBytes, inFlightBytes, originBytes]);
 }
 
-/** The runs of the first span, with the last byte of each, as Range has it. */
+/** Formats the pieces of the first span, with inclusive ends, as in a Range field. */
 function runs({ plan }: Explanation): readonly string[] {
   return plan.spans[0]?.pieces.map(({ from, start: first, end }) => `${from} ${first}-${end - 1}`) ?? [];
 }
 
-describe('a range of what is not stored', () => {
-  it('tells what the origin would be asked for', async () => {
+describe('a range of an absent response', () => {
+  it('is explained with the range that the origin would be asked for', async () => {
     start();
     const explained = await proxy.explain(ranged('bytes=1500-1600'));
     expect(explained).toMatchObject({
@@ -63,14 +63,14 @@ describe('a range of what is not stored', () => {
     expect(explained.plan).not.toHaveProperty('status');
   });
 
-  it('tells that an origin which gives no ranges is asked for the whole', async () => {
+  it('is explained with a request for the whole where the origin gives no ranges', async () => {
     start({ originRanges: 'never' });
     expect((await proxy.explain(ranged('bytes=1500-1600'))).originQuestion?.fields).toEqual([]);
   });
 });
 
-describe('a range of what is stored in part', () => {
-  it('tells the bytes that are here, and those that are to be fetched', async () => {
+describe('a range of a partly stored response', () => {
+  it('is explained with the bytes that are here, and those to be fetched', async () => {
     start();
     await present(ranged('bytes=2048-3000'), ranged('bytes=6000-6001'));
     const explained = await proxy.explain(ranged('bytes=1500-6200,-5'));
@@ -105,7 +105,7 @@ describe('a range of what is stored in part', () => {
     expect(explained.plan.asked).toEqual(['bytes=1024-2047', 'bytes=3072-5119', 'bytes=6144-7167', 'bytes=9216-']);
   });
 
-  it('is a hit where all of it is here', async () => {
+  it('is a hit where all its bytes are here', async () => {
     start();
     await present(ranged('bytes=2048-3000'));
     const explained = await proxy.explain(ranged('bytes=2100-2199'));
@@ -116,7 +116,7 @@ describe('a range of what is stored in part', () => {
     expect(sums(explained)).toEqual([[100, 0, 0]]);
   });
 
-  it('is a hit for HEAD, which reads nothing', async () => {
+  it('is a hit for HEAD, which reads no bytes', async () => {
     start();
     await present(ranged('bytes=2048-3000'));
     const explained = await proxy.explain({ method: 'HEAD', fields: { range: 'bytes=0-9' } });
@@ -126,7 +126,7 @@ describe('a range of what is stored in part', () => {
     });
   });
 
-  it('is refused with only-if-cached, unless all of it is here', async () => {
+  it('is refused with only-if-cached, unless all its bytes are here', async () => {
     start();
     await present(ranged('bytes=2048-3000'));
     const onlyIfCached = { 'cache-control': 'only-if-cached' };
@@ -137,7 +137,7 @@ describe('a range of what is stored in part', () => {
     expect((await proxy.explain(ranged('bytes=2100-2199', onlyIfCached))).decision.kind).toBe('hit');
   });
 
-  it('tells what comes with the validation of what is stale', async () => {
+  it('is explained with the validation of a stale response', async () => {
     start();
     await present(ranged('bytes=2048-3000'));
     proxy.clock.advance(120_000);
@@ -149,7 +149,7 @@ describe('a range of what is stored in part', () => {
     expect(sums(explained)).toEqual([[1024, 0, 929]]);
   });
 
-  it('tells of the bytes that a running transfer brings, and of those too far ahead of it', async () => {
+  it('is explained with the bytes that a running transfer brings, and those too far ahead of it', async () => {
     start();
     await present(ranged('bytes=0-9'));
     const reader = proxy.send(ranged('bytes=1024-9000'));
@@ -172,7 +172,7 @@ describe('a range of what is stored in part', () => {
     await proxy.fillsEnded(2);
   });
 
-  it('tells that an origin without ranges sends the whole', async () => {
+  it('is explained with a request for the whole where the origin has no ranges', async () => {
     start();
     await present(ranged('bytes=2048-3000'));
     const { store } = proxy;
@@ -183,7 +183,7 @@ describe('a range of what is stored in part', () => {
     expect(explained.plan.asked).toEqual(['whole']);
   });
 
-  it('is of no use without a strong validator, and is told to be so', async () => {
+  it('is not taken from an entry without a strong validator, which is explained as not usable', async () => {
     start();
     const entry = { key: 'http://origin.example/ http://files.example/file', variant: '' };
     const metadata = {
@@ -205,8 +205,8 @@ describe('a range of what is stored in part', () => {
   });
 });
 
-describe('what another request has asked for', () => {
-  it('is in flight, as far as its length is known', async () => {
+describe('a response that another request fetches', () => {
+  it('is in flight where its length is known', async () => {
     start({ originRanges: 'never' }, { fields: { 'cache-control': 'max-age=60' } });
     const first = proxy.send();
     const transfer = await origin.begin();
@@ -220,7 +220,7 @@ describe('what another request has asked for', () => {
     await proxy.fillsEnded(1);
   });
 
-  it('waits for the length where that is not known', async () => {
+  it('has no status yet for a range where its length is not known', async () => {
     start({ originRanges: 'never' });
     const first = proxy.send();
     const exchange = await proxy.origin.next();
@@ -245,40 +245,40 @@ describe('the response', () => {
   const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
   const file = { fields: { 'cache-control': 'max-age=60', etag: '"v1"', 'last-modified': modified }, hasRanges: false };
   it.each<[name: string, fields: Record<string, string>, want: object]>([
-    ['the whole', {}, { status: 200, spans: [{ start: 0, end: size, hereBytes: size }] }],
+    ['no range', {}, { status: 200, spans: [{ start: 0, end: size, hereBytes: size }] }],
     [
       'one range',
       { range: 'bytes=5-9' },
       { status: 206, isMultipart: false, spans: [{ start: 5, end: 10, hereBytes: 5 }] },
     ],
-    ['several', { range: 'bytes=0-9,20-29' }, { status: 206, isMultipart: true, range: { isObeyed: true } }],
+    ['several ranges', { range: 'bytes=0-9,20-29' }, { status: 206, isMultipart: true, range: { isObeyed: true } }],
     [
-      'several that join',
+      'several ranges that join',
       { range: 'bytes=0-9,5-29' },
       { status: 206, isMultipart: false, spans: [{ start: 0, end: 30 }] },
     ],
-    ['no byte', { range: 'bytes=10000-' }, { status: 416, spans: [], range: { isObeyed: true } }],
+    ['a range past the end', { range: 'bytes=10000-' }, { status: 416, spans: [], range: { isObeyed: true } }],
     ['a malformed range', { range: 'bytes=9-5' }, { status: 200, range: { isObeyed: false, reason: 'malformed' } }],
-    ['another unit', { range: 'lines=0-5' }, { status: 200, range: { isObeyed: false, reason: 'unknown-unit' } }],
+    ['another range unit', { range: 'lines=0-5' }, { status: 200, range: { isObeyed: false, reason: 'unknown-unit' } }],
     [
       'too many ranges',
       { range: 'bytes=0-0,2-2,4-4,6-6' },
       { status: 200, range: { isObeyed: false, reason: 'too-many' } },
     ],
-    ['If-Range that holds', { range: 'bytes=5-9', 'if-range': '"v1"' }, { status: 206, conditions: ['if-range'] }],
+    ['an If-Range that holds', { range: 'bytes=5-9', 'if-range': '"v1"' }, { status: 206, conditions: ['if-range'] }],
     [
-      'If-Range that does not hold',
+      'an If-Range that does not hold',
       { range: 'bytes=5-9', 'if-range': '"v0"' },
       { status: 200, range: { isObeyed: false, reason: 'if-range' }, outcome: 'proceed' },
     ],
     ['If-None-Match', { 'if-none-match': '"v1"' }, { status: 304, outcome: 'not-modified', spans: [] }],
     [
-      'If-Modified-Since with a range',
+      'If-Modified-Since and a range',
       { 'if-modified-since': modified, range: 'bytes=5-9' },
       { status: 304, conditions: ['if-modified-since'], range: { isObeyed: false, reason: 'condition' } },
     ],
-    ['If-Match that fails', { 'if-match': '"v0"' }, { status: 412, outcome: 'precondition-failed', spans: [] }],
-  ])('to a request for %s', async (_name, fields, want) => {
+    ['an If-Match that fails', { 'if-match': '"v0"' }, { status: 412, outcome: 'precondition-failed', spans: [] }],
+  ])('to a request with %s is explained', async (_name, fields, want) => {
     start({ route: { ranges: { maxRanges: 3, coalesceGapBytes: 0 } } }, file);
     await present({});
     expect((await proxy.explain({ fields })).plan).toMatchObject(want);
@@ -295,7 +295,7 @@ describe('the response', () => {
     });
   });
 
-  it('is that of an error, whose ranges mean nothing', async () => {
+  it('is a stored error, to which no range applies', async () => {
     start({ originRanges: 'never' });
     const client = proxy.send();
     (await proxy.origin.next()).respond(
@@ -311,7 +311,7 @@ describe('the response', () => {
     });
   });
 
-  it('is made from a part that stands by itself', async () => {
+  it('is made from a fragment', async () => {
     start();
     const client = proxy.send(ranged('bytes=-100'));
     const part = { 'cache-control': 'max-age=60', 'content-range': `bytes 9900-9999/${size}` };

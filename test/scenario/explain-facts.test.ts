@@ -1,4 +1,4 @@
-/** What an explanation tells of what is stored: what selects it, how fresh it is, by what it is known. */
+/** Explanations of stored entries: what selects an entry, how fresh it is, and which validators it has. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fetched, storedBody } from '../support/clients/conversation.ts';
@@ -19,7 +19,7 @@ function start(cache: RouteOptions['cache'] = {}): void {
 }
 
 describe('the variant', () => {
-  it('is told with the values of the request that is explained, and with the names alone of what differs', async () => {
+  it('has the values of the explained request, and only the names of those that differ in an entry', async () => {
     start({ key: { ...defaultCaching.key, fields: ['x-device'], cookies: ['lang'] } });
     const vary = { ...fresh, vary: 'Accept-Encoding, X-Secret' };
     const fields = {
@@ -52,7 +52,7 @@ describe('the variant', () => {
   });
 });
 
-describe('the freshness sum', () => {
+describe('the explained freshness', () => {
   it.each<[name: string, fields: Record<string, string>, cache: RouteOptions['cache'], want: object]>([
     [
       'max-age',
@@ -86,7 +86,7 @@ describe('the freshness sum', () => {
       { overrideTtlByStatus: { '200': 20 } },
       { lifetimeMs: 20_000, source: 'override' },
     ],
-    ['nobody', { etag: '"v1"' }, {}, { lifetimeMs: 0, source: 'none' }],
+    ['no field', { etag: '"v1"' }, {}, { lifetimeMs: 0, source: 'none' }],
     [
       'must-revalidate',
       { 'cache-control': 'max-age=60, must-revalidate' },
@@ -94,12 +94,12 @@ describe('the freshness sum', () => {
       { stale: { forbiddenBy: 'must-revalidate' } },
     ],
     [
-      'grace',
+      'stale-while-revalidate and stale-if-error',
       { 'cache-control': 'max-age=60, stale-while-revalidate=5, stale-if-error=7' },
       {},
       { stale: { whileRevalidateMs: 5000, ifErrorMs: 7000 } },
     ],
-  ])('by %s', async (_name, fields, cache, want) => {
+  ])('is determined by %s', async (_name, fields, cache, want) => {
     start(cache);
     await fetched(proxy, { fields: { date: 'Thu, 01 Jan 2026 00:00:00 GMT', ...fields } });
     const { chosen } = await proxy.explain();
@@ -107,7 +107,7 @@ describe('the freshness sum', () => {
     expect(chosen?.freshness).toMatchObject({ ttlMs: chosen?.freshness.lifetimeMs, age: { ageMs: 0 } });
   });
 
-  it('tells that ranges reuse what nobody gives a lifetime', async () => {
+  it('shows that ranges reuse a response without a lifetime', async () => {
     start();
     await fetched(proxy, { fields: { etag: '"v1"' } });
     expect(await proxy.explain({ fields: { range: 'bytes=0-9' } })).toMatchObject({
@@ -116,7 +116,7 @@ describe('the freshness sum', () => {
     });
   });
 
-  it('tells the terms of the age', async () => {
+  it('shows the terms of the age', async () => {
     start();
     const client = proxy.send();
     const exchange = await proxy.origin.next();
@@ -134,7 +134,7 @@ describe('the freshness sum', () => {
   });
 });
 
-describe('validators', () => {
+describe('the explained validators', () => {
   const strong = { value: '"v1"', strength: 'strong', owner: 'origin' };
   it.each<[name: string, fields: Record<string, string>, want: object]>([
     [
@@ -163,12 +163,12 @@ describe('validators', () => {
       { lastModified: { strength: 'weak' }, combinedBy: undefined },
     ],
     [
-      'a date that is none',
+      'a malformed Last-Modified',
       { 'last-modified': 'yesterday', etag: '"v1"' },
       { lastModified: { strength: 'malformed' } },
     ],
     [
-      'our own tag',
+      'a tag made by Rangeway',
       {},
       {
         entityTag: { value: '"rw-generation-1"', strength: 'strong', owner: 'rangeway' },
@@ -176,7 +176,7 @@ describe('validators', () => {
         conditions: [],
       },
     ],
-  ])('%s', async (_name, fields, want) => {
+  ])('include %s', async (_name, fields, want) => {
     start();
     await fetched(proxy, { fields: { 'cache-control': 'max-age=60', ...fields } });
     const validators = (await proxy.explain()).chosen?.validators;

@@ -1,4 +1,4 @@
-/** What an explanation tells of a response that was not stored: why, and how long ago. */
+/** Explanations of responses that were not stored: why, and how long ago. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -46,7 +46,7 @@ describe('a response that was not stored', () => {
     ['few-uses', { fields: fresh }, { storeAfterUses: 2 }],
     ['bypass', { fields: fresh }, { enabled: false }],
     ['request', { fields: fresh }, {}, { fields: { 'cache-control': 'no-store' } }],
-  ])('by %s', async (reason, head, cache = {}, sent) => {
+  ])('is explained by %s', async (reason, head, cache = {}, sent) => {
     start({ route: { cache } });
     await exchange(head, sent);
     const at = proxy.clock.now();
@@ -55,7 +55,7 @@ describe('a response that was not stored', () => {
     expect(notStored).toEqual({ reason, status: head.status ?? 200, at, agoMs: 2500 });
   });
 
-  it('by close-delimited, where the route relays such responses', async () => {
+  it('is explained by close-delimited, where the route relays such responses', async () => {
     start({ route: { closeDelimited: 'relay' } });
     await exchange({ fields: { ...fresh, 'content-length': '3000' }, framing: 'close' });
     expect((await proxy.explain()).notStored).toMatchObject({ reason: 'close-delimited', status: 200 });
@@ -72,7 +72,7 @@ describe('a response that was not stored', () => {
     });
   });
 
-  it('is forgotten when a later one is stored', async () => {
+  it('is forgotten when a later response is stored', async () => {
     start({ route: { cache: { storeAfterUses: 2 } } });
     await exchange({ fields: fresh });
     expect((await proxy.explain()).notStored).toMatchObject({ reason: 'few-uses' });
@@ -82,7 +82,7 @@ describe('a response that was not stored', () => {
     expect(await proxy.explain()).not.toHaveProperty('notStored');
   });
 
-  it('is known by its key, and not by other methods', async () => {
+  it('is explained for its own key only, and not for other methods', async () => {
     start();
     await exchange({ fields: { 'cache-control': 'private' } }, { target: '/a' });
     await exchange({ fields: fresh }, { target: '/b', method: 'POST' });
@@ -90,13 +90,13 @@ describe('a response that was not stored', () => {
     expect((await proxy.explain({ target: '/a' })).notStored?.reason).toBe('private');
   });
 
-  it('by too-large', async () => {
+  it('is explained by too-large', async () => {
     start({ maxSizeBytes: 8 * 1024 });
     await exchange({ fields: fresh });
     expect((await proxy.explain()).notStored).toMatchObject({ reason: 'too-large', status: 200 });
   });
 
-  it('by store-unavailable, at its beginning and later', async () => {
+  it('is explained by store-unavailable, when the store fails later and when it fails at once', async () => {
     const store = createSteeredStore();
     start({ createStore: () => store });
     const first = proxy.send();
@@ -116,7 +116,7 @@ describe('a response that was not stored', () => {
     expect((await proxy.explain()).notStored).toMatchObject({ reason: 'store-unavailable', agoMs: 0 });
   });
 
-  it('by digest-mismatch', async () => {
+  it('is explained by digest-mismatch', async () => {
     start();
     const stated = `sha-256=:${Buffer.alloc(32).toString('base64')}:`;
     for (const etag of [{}, { etag: '"v1"' }]) {
@@ -129,7 +129,7 @@ describe('a response that was not stored', () => {
     }
   });
 
-  it('by the error that broke it off', async () => {
+  it('is explained by the error that broke it off', async () => {
     start();
     const client = proxy.send();
     const broken = await proxy.origin.next();
@@ -141,7 +141,7 @@ describe('a response that was not stored', () => {
     expect((await proxy.explain()).notStored).toMatchObject({ reason: 'origin_reset', status: 200 });
   });
 
-  it('because nobody waited for it any more', async () => {
+  it('is explained by stopped when its last client has left', async () => {
     start({ fill: { onAbort: 'stop' } });
     const client = proxy.send();
     const abandoned = await proxy.origin.next();
@@ -152,7 +152,7 @@ describe('a response that was not stored', () => {
     expect((await proxy.explain()).notStored).toMatchObject({ reason: 'stopped' });
   });
 
-  it('because it was invalidated on its way', async () => {
+  it('is explained by outdated when it was invalidated while it arrived', async () => {
     start();
     const client = proxy.send();
     const begun = await proxy.origin.next();

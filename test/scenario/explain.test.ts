@@ -1,4 +1,4 @@
-/** What is told of a request without answering it: the decision and its reason, and to whom. */
+/** Explanations: what Rangeway would decide about a request, and why, without answering it. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../src/delivery/explanation.ts';
@@ -47,7 +47,7 @@ describe('a decision', () => {
       { kind: 'stale', reason: 'request', directive: 'max-stale', cacheStatus: 'rangeway; hit; ttl=-50' },
     ],
     [
-      'stale, for one who wants nothing to be asked',
+      'stale, by only-if-cached',
       {
         stored: { ...fresh, 'cache-control': 'max-age=100, stale-while-revalidate=60' },
         afterMs: 150 * seconds,
@@ -56,7 +56,7 @@ describe('a decision', () => {
       { kind: 'stale', reason: 'request', directive: 'only-if-cached', cacheStatus: 'rangeway; hit; ttl=-50' },
     ],
     [
-      'stale, validated meanwhile',
+      'stale, within stale-while-revalidate',
       { stored: { ...fresh, 'cache-control': 'max-age=100, stale-while-revalidate=60' }, afterMs: 150 * seconds },
       { kind: 'stale-while-revalidate', reason: 'stale-while-revalidate', cacheStatus: 'rangeway; hit; ttl=-50' },
     ],
@@ -121,7 +121,7 @@ describe('a decision', () => {
     ],
     ['a route without a cache', { cache: { enabled: false } }, { kind: 'pass', reason: 'bypass' }],
     [
-      'what is asked for seldom',
+      'a response with too few uses to be stored',
       { cache: { storeAfterUses: 2 } },
       { kind: 'pass', reason: 'few-uses', cacheStatus: 'rangeway; fwd=uri-miss; detail=few-uses' },
     ],
@@ -143,7 +143,7 @@ describe('a decision', () => {
     expect(decision).toMatchObject(JSON.parse(JSON.stringify(want)));
   });
 
-  it('tells how long what is stored is served if the origin fails', async () => {
+  it('shows until when the stored response is served if the origin fails', async () => {
     start();
     await fetched(proxy, { fields: { ...fresh, 'cache-control': 'max-age=100, stale-if-error=50' } });
     const storedAt = proxy.clock.now();
@@ -153,7 +153,7 @@ describe('a decision', () => {
     expect((await proxy.explain()).decision).not.toHaveProperty('serveStaleUntil');
   });
 
-  it('tells that another request has asked already', async () => {
+  it('shows that another request already fetches the response', async () => {
     start();
     const first = proxy.send();
     const exchange = await proxy.origin.next();
@@ -174,7 +174,7 @@ describe('a decision', () => {
     expect(await proxy.explain()).toMatchObject({ decision: { kind: 'hit' }, flights: [] });
   });
 
-  it('tells that the origin has let it be known that it has changed', async () => {
+  it('shows that a response to HEAD has made the entry invalid', async () => {
     start();
     await fetched(proxy, { fields: fresh });
     proxy.clock.advance(1);
@@ -187,7 +187,7 @@ describe('a decision', () => {
     });
   });
 
-  it('tells that a replaced version is kept for those who resume', async () => {
+  it('shows that a replaced generation is pinned for clients that resume', async () => {
     start({ pinSeconds: 60 });
     await fetched(proxy, { fields: fresh });
     await fetched(proxy, { fields: { ...fresh, etag: '"v2"' } }, { fields: { 'cache-control': 'no-cache' } });
@@ -204,11 +204,11 @@ describe('a decision', () => {
 describe('the question to the origin', () => {
   it.each<[string, Record<string, string>, Record<string, string>]>([
     [
-      'has the validators that there are',
+      'has the stored validators',
       { etag: '"v1"', 'last-modified': modified },
       { 'if-none-match': '"v1"', 'if-modified-since': modified },
     ],
-    ['never has a tag of our own', { 'cache-control': 'max-age=1' }, {}],
+    ['never has a tag made by Rangeway', { 'cache-control': 'max-age=1' }, {}],
   ])('%s', async (_name, stored, want) => {
     start();
     await fetched(proxy, { fields: { 'cache-control': 'max-age=1', ...stored } });
@@ -217,7 +217,7 @@ describe('the question to the origin', () => {
     expect(originQuestion).toEqual({ method: 'GET', target: '/file', fields: Object.entries(want) });
   });
 
-  it('is that of the client where it is passed on', async () => {
+  it('has the conditions of the client where the request is passed', async () => {
     start({ enabled: false });
     const { originQuestion } = await proxy.explain({
       fields: { range: 'bytes=0-9', 'if-match': '"x"', cookie: 'a=1' },
@@ -250,7 +250,7 @@ describe('an explanation', () => {
     });
   });
 
-  it('asks nothing of the origin, and changes nothing', async () => {
+  it('asks the origin nothing, and changes nothing', async () => {
     start({ storeAfterUses: 2 });
     for (let times = 0; times < 5; times += 1) await proxy.explain();
     const first = proxy.send();
@@ -267,13 +267,13 @@ describe('an explanation', () => {
     expect(proxy.origin.requests).toBe(2);
   });
 
-  it('is told of nowhere: what was asked is no request of a client', async () => {
+  it('is not reported as a request of a client', async () => {
     start();
     await proxy.explain();
     expect(proxy.requestEvents()).toEqual([]);
   });
 
-  it('is the refusal that the request would get, or what is answered without the cache', async () => {
+  it('is the refusal that the request would get, or the answer that needs no cache', async () => {
     start();
     const reply = (sent: Sent) => proxy.explainer(requestOf(sent, proxy.clock.now()));
     const malformed = { kind: 'answered', status: 400, detail: 'The request is malformed.' };
@@ -283,7 +283,7 @@ describe('an explanation', () => {
     expect(await reply(last)).toMatchObject({ kind: 'answered', detail: 'Rangeway answers it by itself.' });
   });
 
-  it('is for no client: the question of earlier versions is a request like any other, from this machine too', async () => {
+  it('cannot be requested by a client: Rangeway-Explain is ignored, even from this machine', async () => {
     start();
     const asking = { connection: 'Rangeway-Explain', 'rangeway-explain': '?1' };
     const client = proxy.send({ peer: '127.0.0.1', fields: asking });

@@ -1,4 +1,4 @@
-/** Transfers that break off at one of two origins and go on at the other: the client notices nothing, or is cut. */
+/** Transfers that break off at one of two origins and go on at the other: the client notices nothing, or is cut off. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createOriginGroup } from '../../src/origin/group/origin-group.ts';
@@ -72,7 +72,7 @@ async function pause(): Promise<void> {
 
 const expectCut = (client: Client) => expect(client.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
 
-/** A client that has 5000 bytes of the first origin, which then is gone. */
+/** Returns a client that has 5000 bytes from the first origin, which then goes down. */
 async function breakOff(): Promise<Client> {
   const client = proxy.send();
   const first = await a.origin.begin();
@@ -86,8 +86,8 @@ async function breakOff(): Promise<Client> {
 
 const tagged = (etag: string) => ({ 'cache-control': 'max-age=60', etag });
 
-describe('a transfer that is cut, and whose origin is gone then', () => {
-  it('goes on at the other origin by the same strong tag, and the client never notices', async () => {
+describe('a transfer that breaks off', () => {
+  it('goes on at the other origin under the same strong tag, and the client does not notice', async () => {
     const client = await breakOff();
     await b.origin.give();
     await expectWhole(client);
@@ -97,7 +97,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     expect(b.fake.requests).toBe(1);
   });
 
-  it('ends there visibly where the other origin has another strong tag', async () => {
+  it('is cut off where the other origin has another strong tag', async () => {
     put(b, { fields: tagged('"v2"'), seed: 9 });
     const client = await breakOff();
     await b.origin.give();
@@ -105,7 +105,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     expect(b.origin.asked).toEqual(['bytes=5000- if "v1"']);
   });
 
-  it('ends there visibly where the other origin gives parts of something else all the same', async () => {
+  it('is cut off where the other origin sends a part of another representation', async () => {
     put(b, { fields: tagged('"v2"'), seed: 9 });
     const client = await breakOff();
     await b.origin.give(({ seed }) => ({
@@ -117,7 +117,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     await expectCut(client);
   });
 
-  it('is never gone on with by weak tags: the whole is compared, and the same bytes go on', async () => {
+  it('is not resumed by a weak tag: the whole is fetched and compared, and goes on where the bytes are the same', async () => {
     for (const replica of [a, b]) put(replica, { fields: tagged('W/"v1"') });
     const client = await breakOff();
     await b.origin.give();
@@ -125,7 +125,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     expect(b.origin.asked).toEqual(['whole']);
   });
 
-  it('ends there visibly where weak tags are the same and the bytes are not', async () => {
+  it('is cut off where the weak tags are the same and the bytes are not', async () => {
     for (const replica of [a, b]) put(replica, { fields: tagged('W/"v1"') });
     put(b, { seed: 9 });
     const client = await breakOff();
@@ -134,7 +134,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     await expectCut(client);
   });
 
-  it('ends there visibly where the other origin has another length', async () => {
+  it('is cut off where the other origin has another length', async () => {
     for (const replica of [a, b]) put(replica, { fields: { 'cache-control': 'max-age=60' } });
     put(b, { sizeBytes: 10_001 });
     const client = await breakOff();
@@ -143,7 +143,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     await expectCut(client);
   });
 
-  it('is given up visibly when no origin is left', async () => {
+  it('is cut off when no origin is left', async () => {
     const client = await breakOff();
     b.isDown = true;
     let failure: unknown;
@@ -160,7 +160,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     expect(b.fake.requests).toBe(1);
   });
 
-  it('is taken up where it came from as long as that one answers', async () => {
+  it('is resumed at the same origin as long as that origin answers', async () => {
     put(b, { fields: tagged('"v2"'), seed: 9 });
     const client = proxy.send();
     const first = await a.origin.begin();
@@ -172,7 +172,7 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
     expect(b.fake.requests).toBe(0);
   });
 
-  it('is taken up elsewhere when it breaks off there again and again', async () => {
+  it('is resumed at the other origin when it breaks off again at the first', async () => {
     const client = proxy.send();
     (await a.origin.begin()).cutAt(5000);
     await expectUntil(client, 5000);
@@ -185,8 +185,8 @@ describe('a transfer that is cut, and whose origin is gone then', () => {
   });
 });
 
-describe('origins that name the same file by other tags', () => {
-  it('are not asked in turn for the parts of one representation, which would never be whole', async () => {
+describe('origins with different tags for the same file', () => {
+  it('are not asked in turn for the parts of one representation, which would never be complete', async () => {
     open('spread');
     put(b, { fields: tagged('"other"') });
     for (const replica of [a, b]) replica.origin.serve();
@@ -200,15 +200,15 @@ describe('origins that name the same file by other tags', () => {
   });
 });
 
-describe('before anything came', () => {
-  it('a client gets what another origin has', async () => {
+describe('before the first byte', () => {
+  it('a client gets the response of another origin', async () => {
     a.isDown = true;
     const client = proxy.send();
     await b.origin.give();
     await expectWhole(client);
   });
 
-  it("a client gets the last origin's error where none has anything better", async () => {
+  it('a client gets the error of the last origin where all origins fail', async () => {
     a.isDown = true;
     b.isDown = true;
     const client = proxy.send();

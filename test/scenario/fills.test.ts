@@ -1,4 +1,4 @@
-/** Fills that go wrong, and those of which little is known. */
+/** Fills that fail, and fills without a length, a validator or a lifetime. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -17,7 +17,7 @@ afterEach(() => proxy.close());
 
 describe('a fill that breaks off', () => {
   it.each([0, 1, 1023, 1024, 5000, 9999])(
-    'after %i bytes cuts its readers visibly and is never stored as whole',
+    'after %i bytes cuts off its readers, and is never stored as complete',
     async (count) => {
       const plain = proxy.send();
       const ahead = proxy.send({ fields: { range: 'bytes=-5' } });
@@ -39,7 +39,7 @@ describe('a fill that breaks off', () => {
     },
   );
 
-  it('shorter than promised is never stored as whole', async () => {
+  it('before its Content-Length is never stored as complete', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...fields, 'content-length': String(size) } });
@@ -52,7 +52,7 @@ describe('a fill that breaks off', () => {
     expect(await again.bytes()).toEqual(Buffer.from(patternBytes(9990, size)));
   });
 
-  it('longer than promised gives what was promised', async () => {
+  it('after its Content-Length gives only as many bytes as that', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...fields, 'content-length': '10' } });
@@ -63,7 +63,7 @@ describe('a fill that breaks off', () => {
     expect(await proxy.send().bytes()).toEqual(Buffer.from(patternBytes(0, 10)));
   });
 
-  it('gives a range that has arrived before the end, whatever happens later', async () => {
+  it('gives a range that has arrived before that', async () => {
     const client = proxy.send({ fields: { range: 'bytes=0-99' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...fields, 'content-length': String(size) } });
@@ -74,7 +74,7 @@ describe('a fill that breaks off', () => {
   });
 });
 
-describe('an unasked 206', () => {
+describe('a 206 that was not asked for', () => {
   it('is an error and never stored', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
@@ -87,8 +87,8 @@ describe('an unasked 206', () => {
   });
 });
 
-describe('a length that is not known', () => {
-  it('answers a range with an explicit end as soon as its bytes are there (RFC 9110 §14.4)', async () => {
+describe('a body of unknown length', () => {
+  it('is served for a range with an explicit end as soon as its bytes are there (RFC 9110 §14.4)', async () => {
     const client = proxy.send({ fields: { range: 'bytes=10-19' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields });
@@ -99,7 +99,7 @@ describe('a length that is not known', () => {
     expect(await client.bytes()).toEqual(Buffer.from(patternBytes(10, 20)));
   });
 
-  it('answers other ranges once it is known', async () => {
+  it('is served for other ranges once its length is known', async () => {
     const ranges = ['bytes=9000-', 'bytes=-10', 'bytes=0-9,100-109', 'bytes=9990-20000', 'bytes=20000-20001'];
     const clients = ranges.map((range) => proxy.send({ fields: { range } }));
     const exchange = await proxy.origin.next();
@@ -117,7 +117,7 @@ describe('a length that is not known', () => {
     expect(await Promise.all(clients.map((client) => client.status()))).toEqual([206, 206, 206, 206, 416]);
   });
 
-  it('lets `bytes=0-` wait for it for a while, then sends the whole as it comes', async () => {
+  it('lets `bytes=0-` wait for the length for a while, then is sent whole as it comes', async () => {
     const patient = proxy.send({ fields: { range: 'bytes=0-' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields });
@@ -136,7 +136,7 @@ describe('a length that is not known', () => {
     expect(proxy.clock.pending).toBe(0);
   });
 
-  it('streams a plain request without a length', async () => {
+  it('is streamed without a length to a request without a range', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields });
@@ -157,7 +157,7 @@ describe('a length that is not known', () => {
     expect(await client.field('proxy-status')).toBe('rangeway; error=http_response_incomplete');
   });
 
-  it('of a body that ends with its connection is relayed, not stored, where the route says so', async () => {
+  it('that ends with its connection is relayed, not stored, under closeDelimited relay', async () => {
     await proxy.close();
     proxy = createWholeProxy({ route: { closeDelimited: 'relay' } });
     for (const seed of [1, 2]) {
@@ -172,7 +172,7 @@ describe('a length that is not known', () => {
     expect(proxy.fillEvents()).toEqual([]);
   });
 
-  it('of such a body that ended in order is stored, and ranges are answered before and after (RFC 9112 §8)', async () => {
+  it('that ends with its connection in order is stored, and ranges are served before and after (RFC 9112 §8)', async () => {
     const early = proxy.send({ fields: { range: 'bytes=0-9' } });
     const client = proxy.send({ fields: { range: 'bytes=-10' } });
     const exchange = await proxy.origin.next();
@@ -188,7 +188,7 @@ describe('a length that is not known', () => {
   });
 
   it.each(['origin_reset', 'origin_timeout', 'origin_tls_truncated'] as const)(
-    'of such a body that broke off by %s is not stored, and its readers are cut off',
+    'that ends with its connection by %s is not stored, and its readers are cut off',
     async (code) => {
       const client = proxy.send();
       const exchange = await proxy.origin.next();
@@ -206,7 +206,7 @@ describe('a length that is not known', () => {
   );
 });
 
-describe('an origin without validators', () => {
+describe('a response without validators', () => {
   const bare = { 'content-type': 'text/csv' };
 
   async function fill(body: Uint8Array, range?: string) {
@@ -220,7 +220,7 @@ describe('an origin without validators', () => {
     return await client.field('etag');
   }
 
-  it('gets a strong tag of ours, that ranges can rely on', async () => {
+  it('gets a strong tag made by Rangeway, on which ranges can rely', async () => {
     const tag = await fill(whole);
     expect(tag).toMatch(/^"rw-[\w-]+"$/);
     const client = proxy.send({ fields: { range: 'bytes=10-19', 'if-range': tag ?? '' } });
@@ -228,7 +228,7 @@ describe('an origin without validators', () => {
     expect(await client.field('etag')).toBe(tag);
   });
 
-  it('and without freshness is refetched for plain requests, and reused for ranges for a minute', async () => {
+  it('and without a lifetime is fetched again for requests without a range, and reused for ranges for a minute', async () => {
     await fill(whole);
     proxy.clock.advance(59_000);
     for (const range of ['bytes=0-9', 'bytes=5000-', 'bytes=-1']) {
@@ -260,7 +260,7 @@ describe('an origin without validators', () => {
     expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, size, 2)));
   });
 
-  it('is fetched once by all who ask while it arrives', async () => {
+  it('is fetched once for all clients that ask while it arrives', async () => {
     const first = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...bare, 'content-length': String(size) } });
@@ -274,8 +274,8 @@ describe('an origin without validators', () => {
   });
 });
 
-describe('an origin that says nothing of freshness, and clients with cookies', () => {
-  it('is asked for each of them, and none gets what was made for another', async () => {
+describe('an origin that clients with cookies ask', () => {
+  it('is asked once per client where it gives no lifetime, and no client gets the response of another', async () => {
     const clients = ['a', 'b', undefined].map((cookie) =>
       proxy.send(cookie === undefined ? {} : { fields: { cookie } }),
     );
@@ -292,7 +292,7 @@ describe('an origin that says nothing of freshness, and clients with cookies', (
     expect(proxy.origin.requests).toBe(3);
   });
 
-  it('is asked once for all where it gives a lifetime', async () => {
+  it('is asked once for all clients where it gives a lifetime', async () => {
     const clients = ['a', 'b'].map((cookie) => proxy.send({ fields: { cookie } }));
     (await proxy.origin.next()).respond({ fields: { 'cache-control': 'max-age=9' } }, whole);
     for (const client of clients) expect(await client.bytes()).toHaveLength(size);
@@ -300,8 +300,8 @@ describe('an origin that says nothing of freshness, and clients with cookies', (
   });
 });
 
-describe('a store that cannot take it', () => {
-  it('leaves a body that is larger than an entry may be to be relayed, ranges cut on its way', async () => {
+describe('a body that the store cannot take', () => {
+  it('is relayed where it is larger than an entry may be, and ranges are cut from it', async () => {
     await proxy.close();
     proxy = createWholeProxy({ maxSizeBytes: 64 * 1024 });
     const large = patternBytes(0, 200_000);
@@ -316,7 +316,7 @@ describe('a store that cannot take it', () => {
     expect(exchange.isClosed).toBe(true);
   });
 
-  it('relays the rest of a body that outgrows it, at the speed of its readers', async () => {
+  it('is relayed for the rest where it outgrows the store, at the speed of its readers', async () => {
     await proxy.close();
     proxy = createWholeProxy({ maxSizeBytes: 64 * 1024 });
     const large = patternBytes(0, 500_000);
@@ -336,7 +336,7 @@ describe('a store that cannot take it', () => {
     expect(proxy.fillEvents()[0]).toMatchObject({ result: 'relayed', bytes: 500_000 });
   });
 
-  it('ends such a body when its last reader leaves', async () => {
+  it('ends when its last reader leaves', async () => {
     await proxy.close();
     proxy = createWholeProxy({ maxSizeBytes: 64 * 1024 });
     const client = proxy.send();

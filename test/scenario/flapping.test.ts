@@ -1,4 +1,4 @@
-/** An origin that answers a range with the part or with the whole, as it likes: who wants more than comes asks for it, once. */
+/** An origin that answers a range sometimes with the part, sometimes with the whole. Absent bytes are requested once only. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { turn } from '../support/clocks/turn.ts';
@@ -24,8 +24,8 @@ afterEach(async () => {
 
 const ask = (range: string) => proxy.send({ fields: { range } });
 
-describe('where the whole came for the first bytes of a file', () => {
-  it('a reader behind those has the whole asked for, though the first bytes are still coming', async () => {
+describe('when the origin sends the whole for the first bytes of a file', () => {
+  it('a reader behind those bytes has the whole requested, even while the first bytes still come', async () => {
     const last = ask('bytes=8000-8099');
     await origin.give();
     await expectPart(last, 8000, 8100, whole);
@@ -43,8 +43,8 @@ describe('where the whole came for the first bytes of a file', () => {
   });
 });
 
-describe('where the whole came for a part that another transfer brings the beginning of', () => {
-  it('it is taken: the rest would have to be asked for again', async () => {
+describe('when the origin sends the whole for a part behind a running transfer', () => {
+  it('the whole is used, because the rest would have to be requested again', async () => {
     const near = ask('bytes=0-8099');
     const transfer = await origin.begin();
     await turn();

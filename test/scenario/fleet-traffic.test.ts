@@ -1,4 +1,4 @@
-/** Random traffic over several processes that share a store, and that die: whichever a request comes to, it gets what one would give. */
+/** Random traffic over several processes that share a store and die: each response is one that a single process would give. */
 
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -9,10 +9,10 @@ import { plans } from '../support/traffic/traffic-plan.ts';
 import { processStep } from '../support/traffic/traffic-steps.ts';
 import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
-/** More runs than usual find what is rare. */
+/** More runs than the default find rarer failures. */
 const { RANGEWAY_TEST_RUNS = '200' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
-/** Enough for making a failure small. */
+/** Milliseconds: enough to shrink a failing plan. */
 const timeout = 60_000 + 30 * runs;
 
 /** Plans in which processes die. */
@@ -24,7 +24,7 @@ const deadlyPlans = fc
     return { ...plan, steps };
   });
 
-/** Over sockets a turn is over when nothing moves on them. */
+/** Over sockets, a turn is over when the sockets are quiet. */
 class PeerGround extends MemoryGround {
   override turn(): Promise<void> {
     return peersQuiet();
@@ -38,14 +38,14 @@ class PeerGround extends MemoryGround {
 beforeAll(watchPeers);
 
 describe('random traffic over several processes', () => {
-  it.each([2, 3])('is right over %s that call each other', { timeout }, async (processes) => {
+  it.each([2, 3])('is right over %s processes that call each other', { timeout }, async (processes) => {
     const unhandled = noteUnhandled();
     const traffic = fc.asyncProperty(deadlyPlans, (plan) => runTraffic(plan, new MemoryGround(plan), { processes }));
     await fc.assert(traffic, { numRuns: runs });
     expect(unhandled).toEqual([]);
   });
 
-  it('is right over two that ask each other over sockets', { timeout }, async () => {
+  it('is right over two processes that ask each other over sockets', { timeout }, async () => {
     const unhandled = noteUnhandled();
     const traffic = fc.asyncProperty(deadlyPlans, (plan) =>
       runTraffic(plan, new PeerGround(plan), { processes: 2, peersBy: 'sockets' }),

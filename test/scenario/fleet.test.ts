@@ -1,4 +1,4 @@
-/** Two or three processes over one store, whatever is under way in one of them: leases, answers, invalidations. */
+/** Two or three processes over one store: leases, shared answers, and invalidations while transfers run. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -34,7 +34,7 @@ function begin(options: WholeProxyOptions = {}, file: Parameters<typeof createRa
   origin = createRangeOrigin(proxy.origin, { sizeBytes: size, ...file });
 }
 
-/** A request to one of the processes. */
+/** Sends a request to one of the processes. */
 function send(process: number, sent: Sent = {}): Client {
   const client = proxy.processes[process]?.send(sent);
   if (client === undefined) throw new Error(`there is no process ${process}`);
@@ -45,7 +45,7 @@ const collapsed = () => proxy.requestEvents().map((event) => event.collapsed);
 const status = (client: Client) => client.field('cache-status');
 
 describe('a stored response', () => {
-  it('is served by every process, which asks nobody', async () => {
+  it('is served by every process without asking another process or the origin', async () => {
     begin();
     const first = send(0);
     (await origin.give()).finish();
@@ -58,7 +58,7 @@ describe('a stored response', () => {
 });
 
 describe('a miss in one process', () => {
-  it('is joined by the others, whose clients get the bytes as they come, at their places', async () => {
+  it('is joined by the other processes, whose clients get the bytes of their ranges as they arrive', async () => {
     begin({ processes: 3 });
     const first = send(0);
     const transfer = await origin.begin();
@@ -79,7 +79,7 @@ describe('a miss in one process', () => {
     expect(collapsed().toSorted()).toEqual([false, true, true]);
   });
 
-  it('is joined before its head is there, and fails for all as it fails', async () => {
+  it('is joined before its head has arrived, and fails for all clients with the same error', async () => {
     begin();
     const clients = [send(0), send(1)];
     const exchange = await proxy.origin.next();
@@ -94,7 +94,7 @@ describe('a miss in one process', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('tells a range in another one its length when it is known', async () => {
+  it('gives a range in another process its length once it is known', async () => {
     begin();
     const first = send(0);
     const exchange = await proxy.origin.next();
@@ -110,7 +110,7 @@ describe('a miss in one process', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('goes on for readers in another one when its own client leaves', async () => {
+  it('goes on for readers in another process when its own client leaves', async () => {
     begin({ fill: { onAbort: 'stop' } });
     const first = send(0);
     const transfer = await origin.begin();
@@ -122,7 +122,7 @@ describe('a miss in one process', () => {
     await expectWhole(second);
   });
 
-  it('ends when the readers in all of them have left', async () => {
+  it('ends when the readers in all processes have left', async () => {
     begin({ fill: { onAbort: 'stop' } });
     const clients = [send(0), send(1)];
     const transfer = await origin.begin();
@@ -133,7 +133,7 @@ describe('a miss in one process', () => {
     expect(transfer.exchange.isClosed || transfer.exchange.request.signal.aborted).toBe(true);
   });
 
-  it('is not joined by who wants a stored response or none (RFC 9111 §5.2.1.7)', async () => {
+  it('is not joined by a request with only-if-cached (RFC 9111 §5.2.1.7)', async () => {
     begin();
     const first = send(0);
     const transfer = await origin.begin();
@@ -142,7 +142,7 @@ describe('a miss in one process', () => {
     await expectWhole(first);
   });
 
-  it('gives a HEAD in another one what the response tells', async () => {
+  it('gives a HEAD in another process the status and the length of its response', async () => {
     begin();
     const first = send(0);
     const transfer = await origin.begin();
@@ -154,7 +154,7 @@ describe('a miss in one process', () => {
   });
 
   it.each(['calls', 'sockets'] as const)(
-    'tells a HEAD in another one the length once it is known, by %s',
+    'gives a HEAD in another process the length once it is known, by %s',
     async (peersBy) => {
       begin({ peersBy });
       const first = send(0);
@@ -172,7 +172,7 @@ describe('a miss in one process', () => {
   );
 
   it.each(['calls', 'sockets'] as const)(
-    'adds to a HEAD that another one passes on what is known, by %s',
+    'adds the known length to a HEAD that another process passes on, by %s',
     async (peersBy) => {
       begin({ peersBy });
       const first = send(0);
@@ -193,7 +193,7 @@ describe('a miss in one process', () => {
     },
   );
 
-  it('is nothing for another variant, which is fetched meanwhile', async () => {
+  it('is not for another variant, which is fetched meanwhile', async () => {
     begin({}, { fields: { 'cache-control': 'max-age=60', etag: '"v1"', vary: 'accept-language' } });
     const german = send(0, { fields: { 'accept-language': 'de' } });
     const first = await origin.begin();
@@ -207,8 +207,8 @@ describe('a miss in one process', () => {
   });
 });
 
-describe('what is for one client alone', () => {
-  it('is not given to those who waited in another process, which learns it', async () => {
+describe('a response for one client only', () => {
+  it('is not given to a request that waited in another process, which remembers that', async () => {
     begin();
     const fields = { 'cache-control': 'private' };
     const clients = [send(0), send(1)];
@@ -218,14 +218,14 @@ describe('what is for one client alone', () => {
     const second = await proxy.origin.next();
     second.respond({ fields: { ...fields, 'x-for': 'second' } }, none);
     expect(await Promise.all(clients.map((client) => client.field('x-for')))).toEqual(['first', 'second']);
-    // Two who come at once do not wait for each other any more.
+    // Two requests that come at once do not wait for each other any more.
     const later = [send(1), send(1)];
     const exchanges = [await proxy.origin.next(), await proxy.origin.next()];
     for (const exchange of exchanges) exchange.respond({ fields }, none);
     for (const client of later) expect(await client.status()).toBe(200);
   });
 
-  it('of an unsafe method goes its own way, whoever has the lease', async () => {
+  it('to an unsafe method is fetched apart, whichever process has the lease', async () => {
     begin();
     const first = send(0);
     const transfer = await origin.begin();
@@ -256,7 +256,7 @@ describe('a stale response', () => {
     expect(proxy.origin.requests).toBe(2);
   });
 
-  it('is validated once for those who wait in several processes', async () => {
+  it('is validated once for requests that wait in several processes', async () => {
     const fields = { 'cache-control': 'max-age=10', etag: '"v1"' };
     await store(fields);
     const clients = [send(0), send(1), send(1)];
@@ -268,7 +268,7 @@ describe('a stale response', () => {
     expect(proxy.origin.requests).toBe(2);
   });
 
-  it('is served where the origin fails, to those who wait in several processes', async () => {
+  it('is served to requests that wait in several processes where the origin fails', async () => {
     await store({ 'cache-control': 'max-age=10, stale-if-error=600', etag: '"v1"' });
     const clients = [send(0), send(1)];
     const exchange = await proxy.origin.next();
@@ -279,8 +279,8 @@ describe('a stale response', () => {
   });
 });
 
-describe('a generation that is there in part', () => {
-  it('is opened by one process at a time, for the readers of all', async () => {
+describe('a partly stored generation', () => {
+  it('is opened by one process at a time, for the readers of all processes', async () => {
     begin({ originRanges: 'auto' });
     const first = send(0, { fields: { range: 'bytes=0-1023' } });
     (await origin.give()).finish();
@@ -297,7 +297,7 @@ describe('a generation that is there in part', () => {
     expect((await proxy.store.find((await entryKey()) as string)).length).toBe(1);
   });
 
-  it('has a reader far ahead in another process get a transfer of its own', async () => {
+  it('gives a reader far ahead in another process a transfer of its own', async () => {
     begin({ originRanges: 'auto', fill: { seekAheadBytes: 1024 } });
     const plain = send(0);
     const first = await origin.begin();
@@ -313,14 +313,14 @@ describe('a generation that is there in part', () => {
   });
 });
 
-/** The key of the one file. */
+/** Returns the key of the only stored file. */
 async function entryKey(): Promise<string | undefined> {
   const { entries } = await proxy.store.list({ kind: 'prefix', prefix: '' }, 1);
   return entries[0]?.key;
 }
 
 describe('an invalidation in one process', () => {
-  it('keeps what runs in another one from being stored or joined, while its readers get it all', async () => {
+  it('keeps a fill in another process from being stored or joined, while its readers get all bytes', async () => {
     begin();
     const reader = send(0);
     const transfer = await origin.begin();
@@ -346,12 +346,12 @@ describe('a process that dies', () => {
   const rows: readonly (readonly [string, WholeProxyOptions, Parameters<typeof createRangeOrigin>[1]])[] = [
     ['at an origin with ranges', { originRanges: 'auto' }, { hasRanges: true }],
     ['at a legacy origin', {}, { hasRanges: false }],
-    ['at one that names nothing', {}, { hasRanges: false, fields: { 'cache-control': 'max-age=60' } }],
+    ['at an origin without validators', {}, { hasRanges: false, fields: { 'cache-control': 'max-age=60' } }],
   ];
 
   for (const [name, options, file] of rows) {
     it.each([0, 100, 1024, 5000])(
-      `after %i bytes leaves its readers elsewhere with all of them, ${name}`,
+      `after %i bytes leaves readers in another process with all bytes, ${name}`,
       async (bytes) => {
         begin(options, file);
         const own = send(0);
@@ -371,7 +371,7 @@ describe('a process that dies', () => {
       },
     );
 
-    it(`and the one that has gone on, too, leaves the third with all bytes, ${name}`, async () => {
+    it(`and its successor, which dies too, leave readers in the third process with all bytes, ${name}`, async () => {
       begin({ processes: 3, ...options }, file);
       const own = send(0);
       const first = await origin.begin();
@@ -391,7 +391,7 @@ describe('a process that dies', () => {
     });
   }
 
-  it('after the last byte of a body whose end only it knew of leaves its readers elsewhere with the end', async () => {
+  it('after the last byte of a body whose end only it knew leaves readers in another process with the whole body', async () => {
     begin();
     send(0);
     const exchange = await proxy.origin.next();
@@ -404,7 +404,7 @@ describe('a process that dies', () => {
     await expectWhole(other);
   });
 
-  it('before its head is there leaves those who wait elsewhere to ask again', async () => {
+  it('before its head has arrived makes requests that wait in another process ask again', async () => {
     begin();
     send(0);
     await origin.begin(undefined);
@@ -417,7 +417,7 @@ describe('a process that dies', () => {
     await waiting.leave();
   });
 
-  it('leaves readers elsewhere cut off where the origin has another version now', async () => {
+  it('leaves readers in another process cut off where the origin has another version now', async () => {
     begin();
     send(0);
     const first = await origin.begin();
@@ -431,7 +431,7 @@ describe('a process that dies', () => {
     expect(await send(1).bytes()).toEqual(Buffer.from(patternBytes(0, size, 2)));
   });
 
-  it('leaves readers elsewhere cut off where nothing names the bytes, and those that were given have changed', async () => {
+  it('leaves readers in another process cut off where there is no validator and their bytes have changed', async () => {
     begin({}, { fields: { 'cache-control': 'max-age=60' } });
     send(0);
     const first = await origin.begin();
@@ -444,7 +444,7 @@ describe('a process that dies', () => {
     await expect(other.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
   });
 
-  it('leaves a reader elsewhere cut off that was told another length, although it was given nothing to compare', async () => {
+  it('leaves a reader in another process cut off that was told another length, even if it has no bytes to compare', async () => {
     begin({}, { fields: { 'cache-control': 'max-age=60' } });
     send(0);
     const first = await origin.begin();
@@ -459,7 +459,7 @@ describe('a process that dies', () => {
 });
 
 describe('a process that cannot be reached', () => {
-  it('though it lives is waited for in vain: the request goes to the origin for itself', async () => {
+  it('is waited for only for a while, although it lives: then the request goes to the origin by itself', async () => {
     begin();
     const first = send(0);
     const transfer = await origin.begin();
@@ -477,8 +477,8 @@ describe('a process that cannot be reached', () => {
   });
 });
 
-describe('the fills that run', () => {
-  it('are listed where they run, and stopped there, whoever reads them', async () => {
+describe('running fills', () => {
+  it('are listed and stopped in the process where they run, wherever their readers are', async () => {
     begin();
     const clients = [send(0), send(1)];
     const transfer = await origin.begin();

@@ -1,4 +1,4 @@
-/** Parts that no generation can be begun with: passed on as they are, kept, and used for what lies inside of them (RFC 9111 §3.3). */
+/** Fragments, parts that cannot begin a generation: passed on as they are, kept, and used for ranges inside them (RFC 9111 §3.3). */
 
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -16,12 +16,12 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 /** Blocks have 1024 bytes: ten of them, the last with 784. */
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';
-const unnamed = { 'cache-control': 'max-age=60' };
+const untagged = { 'cache-control': 'max-age=60' };
 
 let proxy: WholeProxy;
 let origin: RangeOrigin;
 
-function open(fields: Record<string, string> = unnamed, options: WholeProxyOptions = {}): void {
+function open(fields: Record<string, string> = untagged, options: WholeProxyOptions = {}): void {
   proxy = createWholeProxy({ originRanges: 'auto', ...options });
   origin = createRangeOrigin(proxy.origin, { fields });
 }
@@ -54,8 +54,8 @@ async function expectAsked(range: string, asked: string): Promise<void> {
   expect(origin.asked.at(-1)).toBe(asked);
 }
 
-describe('the end of a representation at an origin of which nothing is known', () => {
-  it('is asked for and passed on as it is, and kept', async () => {
+describe('the end of a representation at an origin not known yet', () => {
+  it('is requested and passed on as it is, and kept', async () => {
     const client = await fetched('bytes=-500');
     await expectPart(client, 9500, size);
     expect(origin.asked).toEqual(['bytes=-500']);
@@ -67,7 +67,7 @@ describe('the end of a representation at an origin of which nothing is known', (
     expect(await again.field('age')).toBe('5');
   });
 
-  it('answers ranges that lie inside of it', async () => {
+  it('answers ranges inside it', async () => {
     await fetched('bytes=-500');
     await expectHit('bytes=9500-9999', 9500, size);
     await expectHit('bytes=9600-9700', 9600, 9701);
@@ -86,8 +86,8 @@ describe('the end of a representation at an origin of which nothing is known', (
     await expectAsked(range, asked);
   });
 
-  it('answers no plain request, no HEAD, no condition, and no other variant', async () => {
-    origin.file = { ...origin.file, fields: { ...unnamed, vary: 'foo' } };
+  it('answers no condition and no other variant', async () => {
+    origin.file = { ...origin.file, fields: { ...untagged, vary: 'foo' } };
     await fetched('bytes=-500', undefined, { foo: '1' });
     const conditional = proxy.send(ranged('bytes=-500', { foo: '1', 'if-range': '"v1"' }));
     await origin.give();
@@ -97,7 +97,7 @@ describe('the end of a representation at an origin of which nothing is known', (
     await expectPart(other, 9500, size);
   });
 
-  it('does not outlive its lifetime, a change, or an unsafe method', async () => {
+  it('does not outlive its lifetime or an unsafe method', async () => {
     await fetched('bytes=-500');
     proxy.clock.advance(60_000);
     await expectAsked('bytes=-500', 'bytes=-500');
@@ -107,7 +107,7 @@ describe('the end of a representation at an origin of which nothing is known', (
     await expectAsked('bytes=-500', 'bytes=-500');
   });
 
-  it('gives way to the whole once that is stored', async () => {
+  it('is replaced by the whole once that is stored', async () => {
     await fetched('bytes=-500');
     const whole = proxy.send();
     await origin.give();
@@ -136,7 +136,7 @@ describe('the end of a representation at an origin of which nothing is known', (
     expect(await proxy.store.find(key)).toEqual([]);
   });
 
-  it('is not kept with bytes of another digest than the origin states', async () => {
+  it('is not kept where its bytes do not match the digest that the origin states', async () => {
     const digest = createHash('sha256').update(patternBytes(0, 1)).digest('base64');
     await fetched('bytes=-500', (honest) => ({
       ...honest,
@@ -145,7 +145,7 @@ describe('the end of a representation at an origin of which nothing is known', (
     expect(await proxy.store.find(key)).toEqual([]);
   });
 
-  it('is passed on though it is less than was asked for', async () => {
+  it('is passed on even if it is less than was asked for', async () => {
     const short = (honest: Reply) =>
       withContentRange({ ...honest, span: { start: 9500, end: 9900 } }, `9500-9899/${size}`);
     const client = await fetched('bytes=-500', short);
@@ -157,8 +157,8 @@ describe('the end of a representation at an origin of which nothing is known', (
     await expectAsked('bytes=9900-', 'whole');
   });
 
-  it('leaves those who wait for it to one exchange, where it shows that parts can be combined', async () => {
-    open({ ...unnamed, etag: '"v1"' });
+  it('leaves the requests that wait for it to one exchange, where it shows that parts can be combined', async () => {
+    open({ ...untagged, etag: '"v1"' });
     const clients = ['bytes=-500', 'bytes=-400', 'bytes=-300', 'bytes=-200'].map((range) => proxy.send(ranged(range)));
     await turn();
     await origin.give();
@@ -168,7 +168,7 @@ describe('the end of a representation at an origin of which nothing is known', (
   });
 
   it('is a generation where it is the whole', async () => {
-    open({ ...unnamed, etag: '"v1"' });
+    open({ ...untagged, etag: '"v1"' });
     origin.file = { ...origin.file, sizeBytes: 300 };
     const client = await fetched('bytes=-500');
     await expectPart(client, 0, 300, { sizeBytes: 300 });
@@ -180,7 +180,7 @@ describe('the end of a representation at an origin of which nothing is known', (
 });
 
 describe('the end of a representation at an origin whose parts cannot be combined', () => {
-  it('goes on being asked for as it is, each by itself', async () => {
+  it('is always requested as it is, in an exchange of its own', async () => {
     await fetched('bytes=-500');
     const clients = ['bytes=-600', 'bytes=-700'].map((range) => proxy.send(ranged(range)));
     await turn();
@@ -191,7 +191,7 @@ describe('the end of a representation at an origin whose parts cannot be combine
     expect(origin.asked).toEqual(['bytes=-500', 'bytes=-600', 'bytes=-700']);
   });
 
-  it('is not kept where it is more than a block', async () => {
+  it('is not requested by itself where it is more than a block', async () => {
     await fetched('bytes=-500');
     await expectAsked('bytes=-1025', 'whole');
   });

@@ -1,4 +1,4 @@
-/** Content that changes at the origin, between transfers and in the middle of them: nobody gets a mix of two versions. */
+/** Content that changes at the origin, between transfers and in the middle of them: no client gets a mix of two versions. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { turn } from '../support/clocks/turn.ts';
@@ -46,7 +46,7 @@ async function fetched(sent: Sent = {}): Promise<Client> {
 const expectCut = (client: Client) => expect(client.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
 
 describe('content that changes between two transfers', () => {
-  it('makes a new generation of a part that is stored: the request for another part gets the new bytes', async () => {
+  it('replaces a partly stored generation, and a request for another part gets the new bytes', async () => {
     await fetched(ranged('bytes=0-99'));
     change();
     const client = proxy.send(ranged('bytes=5000-5099'));
@@ -56,7 +56,7 @@ describe('content that changes between two transfers', () => {
     expect(origin.asked.slice(0, 2)).toEqual(['bytes=0-1023', 'bytes=4096-5119 if "v1"']);
   });
 
-  it('does not make an origin with ranges one without: it had to send the whole', async () => {
+  it('does not make the origin count as one without ranges, although it sent the whole', async () => {
     await fetched(ranged('bytes=0-99'));
     change();
     origin.serve();
@@ -66,7 +66,7 @@ describe('content that changes between two transfers', () => {
     expect(origin.asked.at(-1)).toBe('bytes=4096-5119');
   });
 
-  it('cuts a plain client that was given the beginning, and the next one gets the new bytes', async () => {
+  it('cuts off a client that has got the beginning, and the next client gets the new bytes', async () => {
     await fetched(ranged('bytes=0-4095'));
     change();
     const client = proxy.send();
@@ -81,9 +81,9 @@ describe('content that changes between two transfers', () => {
 
   it.each([
     ['a strong validator', '"v1"'],
-    ['a weak one', 'W/"v1"'],
-    ['none', undefined],
-  ])('is found by validation, by %s, when the entry is stale', async (_name, etag) => {
+    ['a weak validator', 'W/"v1"'],
+    ['no validator', undefined],
+  ])('is found by a validation with %s when the entry is stale', async (_name, etag) => {
     const fields = { 'cache-control': 'max-age=60', ...(etag === undefined ? {} : { etag }) };
     origin.file = { ...origin.file, fields };
     await fetched();
@@ -97,7 +97,7 @@ describe('content that changes between two transfers', () => {
 });
 
 describe('content that changes in the middle of a transfer', () => {
-  it('leaves what the transfer brings one generation: its readers finish', async () => {
+  it('leaves the bytes of the transfer one generation, and its readers finish', async () => {
     const client = proxy.send();
     const transfer = await origin.begin();
     change();
@@ -110,7 +110,7 @@ describe('content that changes in the middle of a transfer', () => {
     ['"v1"', false],
     ['W/"v1"', false],
     [undefined, false],
-  ])('cuts the readers of a transfer that breaks off (validator %s, ranges %s)', async (etag, hasRanges) => {
+  ])('cuts off the readers of a transfer that breaks off (validator %s, ranges %s)', async (etag, hasRanges) => {
     const fields = { 'cache-control': 'max-age=60', ...(etag === undefined ? {} : { etag }) };
     origin.file = { ...origin.file, fields, hasRanges };
     const client = proxy.send();
@@ -127,7 +127,7 @@ describe('content that changes in the middle of a transfer', () => {
     await expectWhole(next, { seed: 2 });
   });
 
-  it('cuts all who wait for old bytes when a seek finds new ones, and ends the transfers of the old ones', async () => {
+  it('cuts off all readers that wait for old bytes when a seek finds new ones, and ends the transfers of the old', async () => {
     const plain = proxy.send();
     const first = await origin.begin();
     void first.sendTo(1024);
@@ -141,7 +141,7 @@ describe('content that changes in the middle of a transfer', () => {
     await expectPart(far, 8000, 8100, { seed: 2 });
   });
 
-  it('lets a reader that has its bytes go, whatever comes after them', async () => {
+  it('does not concern a reader that has all its bytes', async () => {
     const early = proxy.send(ranged('bytes=0-99'));
     const plain = proxy.send();
     await turn();
@@ -152,8 +152,8 @@ describe('content that changes in the middle of a transfer', () => {
   });
 });
 
-describe('readers of a generation that is replaced', () => {
-  it('finish from what is stored', async () => {
+describe('readers of a replaced generation', () => {
+  it('finish from the stored bytes', async () => {
     await fetched();
     const old = proxy.send(ranged('bytes=0-'));
     await old.readUntil(1);
@@ -164,7 +164,7 @@ describe('readers of a generation that is replaced', () => {
     await expectPart(old, 0, size);
   });
 
-  it('finish from their transfer, while a newer one is stored', async () => {
+  it('finish from their transfer, while a newer generation is stored', async () => {
     const old = proxy.send();
     const first = await origin.begin();
     void first.sendTo(3000);
@@ -181,7 +181,7 @@ describe('readers of a generation that is replaced', () => {
   });
 });
 
-describe('a generation that is pinned for those who resume', () => {
+describe('a generation that is pinned for clients that resume', () => {
   beforeEach(async () => {
     await proxy.close();
     open({ route: { cache: { pinSeconds: 300 } } });
@@ -195,7 +195,7 @@ describe('a generation that is pinned for those who resume', () => {
     ['If-Range', { 'if-range': '"v1"' }],
     ['If-Match', { 'if-match': '"v1"' }],
     ['If-Match with several tags', { 'if-match': '"v0", "v1"' }],
-  ])('is given for %s with its validator', async (_name, fields) => {
+  ])('is served for %s with its validator', async (_name, fields) => {
     const client = proxy.send(ranged('bytes=5000-5099', fields));
     await expectPart(client, 5000, 5100);
     expect(await client.field('etag')).toBe('"v1"');
@@ -205,16 +205,16 @@ describe('a generation that is pinned for those who resume', () => {
   it.each<[string, Sent, number]>([
     ['no condition', ranged('bytes=5000-5099'), 206],
     ['If-Range with another validator', ranged('bytes=5000-5099', { 'if-range': '"v0"' }), 200],
-    ['If-Range with the new one', ranged('bytes=5000-5099', { 'if-range': '"v2"' }), 206],
+    ['If-Range with the new validator', ranged('bytes=5000-5099', { 'if-range': '"v2"' }), 206],
     ['If-Match with another validator', ranged('bytes=5000-5099', { 'if-match': '"v0"' }), 412],
     ['If-None-Match with its validator', { fields: { 'if-none-match': '"v1"' } }, 200],
-  ])('is not given for %s', async (_name, sent, status) => {
+  ])('is not served for %s', async (_name, sent, status) => {
     const client = proxy.send(sent);
     expect(await client.status()).toBe(status);
     if (status !== 412) expect(await client.field('etag')).toBe('"v2"');
   });
 
-  it('is not given to who wants what is current (no-cache)', async () => {
+  it('is not served to a request with no-cache', async () => {
     const client = proxy.send(ranged('bytes=5000-5099', { 'if-range': '"v1"', 'cache-control': 'no-cache' }));
     const exchange = await proxy.origin.next();
     exchange.respond({ status: 304, fields: origin.file.fields, framing: 'none' }, new Uint8Array());
@@ -222,7 +222,7 @@ describe('a generation that is pinned for those who resume', () => {
   });
 
   it.each(['no-cache', 'max-age=60, must-revalidate'])(
-    'is not given where the response forbids it: %s',
+    'is not served where the response forbids it: %s',
     async (control) => {
       await proxy.close();
       open({ route: { cache: { pinSeconds: 300 } } });
@@ -240,7 +240,7 @@ describe('a generation that is pinned for those who resume', () => {
     },
   );
 
-  it('is given as long as it was said, and not longer', async () => {
+  it('is served for pinSeconds, and not longer', async () => {
     proxy.clock.advance(299_999);
     await expectPart(proxy.send(ranged('bytes=0-99', { 'if-range': '"v1"' })), 0, 100);
     proxy.clock.advance(1);
@@ -249,7 +249,7 @@ describe('a generation that is pinned for those who resume', () => {
     await expectWhole(late, { seed: 2 });
   });
 
-  it('goes with an invalidation', async () => {
+  it('is removed by an invalidation', async () => {
     const put = proxy.send({ method: 'PUT' });
     (await proxy.origin.next()).respond({ status: 204, framing: 'none' }, new Uint8Array());
     expect(await put.status()).toBe(204);

@@ -1,4 +1,4 @@
-/** HEAD that reaches the origin: what it tells of stored responses to GET (RFC 9111 §4.3.5), and what it does not. */
+/** HEAD requests that reach the origin: which responses freshen or invalidate a stored response to GET (RFC 9111 §4.3.5). */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -25,9 +25,9 @@ afterEach(async () => {
   await ended(proxy, store);
 });
 
-/** A HEAD that the origin answers. */
+/** Sends a HEAD that the origin answers. */
 async function headed(head: FakeHead, fields: Sent['fields'] = reload) {
-  // What has come in the same millisecond may be newer.
+  // A response stored in the same millisecond may be newer than the HEAD.
   proxy.clock.advance(1);
   const client = proxy.send({ method: 'HEAD', fields });
   const exchange = await proxy.origin.next();
@@ -38,7 +38,7 @@ async function headed(head: FakeHead, fields: Sent['fields'] = reload) {
   return client;
 }
 
-/** Fails where the stored response is used without asking the origin. */
+/** Expects that the next request has the stored response validated. Returns that exchange. */
 async function expectValidated() {
   const client = proxy.send();
   const exchange = await proxy.origin.next();
@@ -48,8 +48,8 @@ async function expectValidated() {
   return exchange;
 }
 
-describe('a HEAD that tells the same', () => {
-  it('makes the stored response younger, with the fields that it brings', async () => {
+describe('a HEAD that agrees with the stored response', () => {
+  it('freshens it, with the fields that the HEAD brings', async () => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(90_000);
     const client = await headed({ fields: { ...stored, 'content-length': '3000', 'x-new': '1' } });
@@ -63,7 +63,7 @@ describe('a HEAD that tells the same', () => {
     expect(await again.bytes()).toEqual(Buffer.from(storedBody));
   });
 
-  it('does so for a stale one', async () => {
+  it('freshens a stale one', async () => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(200_000);
     const client = await headed({ fields: { ...stored, 'content-length': '3000' } }, {});
@@ -71,7 +71,7 @@ describe('a HEAD that tells the same', () => {
     expect(await (await reused(proxy)).field('cache-status')).toBe('rangeway; hit; ttl=100');
   });
 
-  it('tells of a response that is there in part, and of those who read it', async () => {
+  it('freshens a partly stored one, even while it is being read', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: stored });
@@ -98,13 +98,13 @@ describe('a HEAD that tells the same', () => {
   });
 });
 
-describe('a HEAD that tells something else', () => {
+describe('a HEAD that differs from the stored response', () => {
   it.each<[string, Record<string, string>]>([
     ['another entity tag', { ...stored, etag: '"v2"' }],
     ['another Last-Modified', { ...stored, 'last-modified': 'Thu, 02 Jan 2025 00:00:00 GMT' }],
     ['another length', { ...stored, 'content-length': '3001' }],
     ['another Vary', { ...stored, vary: 'Accept-Language' }],
-  ])('(%s) keeps the stored response from being used unseen, and from being freshened', async (_name, fields) => {
+  ])('(%s) has it validated before it is used again, and does not freshen it', async (_name, fields) => {
     await fetched(proxy, { fields: stored });
     await headed({ fields: { ...fields, 'x-new': '1' } });
     const exchange = await expectValidated();
@@ -114,13 +114,13 @@ describe('a HEAD that tells something else', () => {
     expect(await again.field('x-new')).toBeUndefined();
   });
 
-  it('does so for an error that is stored, which nothing of a 200 is about', async () => {
+  it('has a stored error fetched again, to which a 200 does not apply', async () => {
     await fetched(proxy, { status: 404, fields: { 'cache-control': 'max-age=100' } }, {}, noBytes);
     await headed({ fields: { 'cache-control': 'max-age=1000' } });
     await fetched(proxy, { fields: stored });
   });
 
-  it('is for no stale response when the origin fails', async () => {
+  it('keeps it from being served stale when the origin fails', async () => {
     await fetched(proxy, { fields: stored });
     await headed({ fields: { ...stored, etag: '"v2"' } });
     const client = proxy.send();
@@ -128,7 +128,7 @@ describe('a HEAD that tells something else', () => {
     expect(await client.status()).toBe(503);
   });
 
-  it('is for no new reader of a response that is there in part', async () => {
+  it('keeps new readers from a partly stored one', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: stored });
@@ -151,7 +151,7 @@ describe('a HEAD that tells something else', () => {
     expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
   });
 
-  it('tells of the variants that it could have been answered with, and of no other', async () => {
+  it('concerns only the variants that match its request', async () => {
     const german = { 'accept-language': 'de' };
     const varied = { ...stored, vary: 'Accept-Language' };
     await fetched(proxy, { fields: varied });
@@ -162,16 +162,16 @@ describe('a HEAD that tells something else', () => {
   });
 });
 
-describe('a HEAD that tells nothing', () => {
+describe('a HEAD that does not apply to the stored response', () => {
   it.each<[string, FakeHead, Sent['fields']]>([
     ['a 304', { status: 304, fields: { ...stored, etag: '"v2"' } }, { ...reload, 'if-none-match': '"v2"' }],
     ['a 404', { status: 404, fields: { etag: '"v2"' } }, reload],
     ['a 500', { status: 500, fields: { etag: '"v2"' } }, reload],
-    ['what is for Authorization', { fields: { ...stored, etag: '"v2"' } }, { ...reload, authorization: 'x' }],
-    ['what is private', { fields: { etag: '"v2"', 'cache-control': 'private' } }, reload],
-    ['no fields of what is private', { fields: { ...stored, 'cache-control': 'private', 'x-new': '1' } }, reload],
+    ['a request with Authorization', { fields: { ...stored, etag: '"v2"' } }, { ...reload, authorization: 'x' }],
+    ['a private response', { fields: { etag: '"v2"', 'cache-control': 'private' } }, reload],
+    ['fields of a private response', { fields: { ...stored, 'cache-control': 'private', 'x-new': '1' } }, reload],
     [
-      'no fields of what is for Authorization',
+      'fields for a request with Authorization',
       { fields: { ...stored, 'x-new': '1' } },
       { ...reload, authorization: 'x' },
     ],
@@ -186,7 +186,7 @@ describe('a HEAD that tells nothing', () => {
     expect(await again.field('x-new')).toBeUndefined();
   });
 
-  it('changes nothing where it goes past the cache by the operator', async () => {
+  it('changes nothing where the route has it bypass the cache', async () => {
     await proxy.close();
     start({ route: { cache: { bypass: { ...defaultCaching.bypass, fields: ['x-draft'] } } } });
     await fetched(proxy, { fields: stored });
@@ -194,7 +194,7 @@ describe('a HEAD that tells nothing', () => {
     await reused(proxy);
   });
 
-  it('changes nothing of what is stored while it is on its way, when that is newer', async () => {
+  it('changes nothing in a newer response that was stored while the HEAD was under way', async () => {
     await fetched(proxy, { fields: stored });
     const head = proxy.send({ method: 'HEAD', fields: reload });
     const exchange = await proxy.origin.next();
@@ -213,8 +213,8 @@ describe('a HEAD that tells nothing', () => {
   });
 });
 
-describe('a HEAD of what is not stored', () => {
-  /** The fields of a HEAD that the origin answers with these. */
+describe('a HEAD of an absent response', () => {
+  /** Sends a HEAD that the origin answers with these fields. */
   async function head(fields: Record<string, string>, status = 200) {
     const client = await headed({ status, fields }, {});
     return { ranges: await client.field('accept-ranges'), client };
@@ -241,15 +241,15 @@ describe('a HEAD of what is not stored', () => {
       { 'cache-control': 'no-store', 'accept-ranges': 'bytes' },
       'bytes',
     ],
-  ])('says whether ranges can be had of what %s', async (_name, fields, expected) => {
+  ])('states whether ranges are served from a response that %s', async (_name, fields, expected) => {
     expect((await head(fields)).ranges).toBe(expected);
   });
 
-  it('says nothing of ranges with an error', async () => {
+  it('has no Accept-Ranges with an error', async () => {
     expect((await head({ ...stored, 'content-length': '9' }, 404)).ranges).toBeUndefined();
   });
 
-  it('says so where the cache is off, as far as a range is cut out on its way', async () => {
+  it('has Accept-Ranges without a cache only where ranges can be cut from the relayed body', async () => {
     await proxy.close();
     start({ route: { cache: { enabled: false } } });
     expect((await head({ ...stored, 'content-length': '3000' })).ranges).toBe('bytes');
@@ -275,14 +275,14 @@ describe('a HEAD that the origin answers without a length', () => {
     ['another entity tag', stored, { ...stored, etag: '"v2"' }, undefined],
     ['a weak entity tag', { ...stored, etag: 'W/"v1"' }, { ...stored, etag: 'W/"v1"' }, undefined],
     ['no validator', tagged, { 'cache-control': 'max-age=100' }, undefined],
-    ['a private one', stored, { ...stored, 'cache-control': 'private' }, undefined],
-  ])('gets the length of what is stored under the same validator: %s', async (_name, first, second, expected) => {
+    ['a private response', stored, { ...stored, 'cache-control': 'private' }, undefined],
+  ])('gets the stored length only under the same strong validator: %s', async (_name, first, second, expected) => {
     await fetched(proxy, { fields: first });
     const client = await headed({ fields: second });
     expect((await client.response).body).toMatchObject({ sizeBytes: expected });
   });
 
-  it('gets the length of what a Range gets for now, where the origin says nothing of freshness or versions', async () => {
+  it('gets the length of the entry that ranges reuse, where the origin gives no lifetime and no validator', async () => {
     await fetched(proxy, { fields: {} });
     const client = await headed({ fields: {} }, {});
     expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
@@ -300,7 +300,7 @@ describe('a HEAD that the origin answers without a length', () => {
     expect((await client.response).body).toMatchObject({ sizeBytes: 3001 });
   });
 
-  it('gets the length that a running fill knows', async () => {
+  it('gets the length of a running fill', async () => {
     const reading = proxy.send();
     const fill = await proxy.origin.next();
     fill.head({ fields: { ...stored, 'content-length': '3000' } });
@@ -312,7 +312,7 @@ describe('a HEAD that the origin answers without a length', () => {
     await reading.bytes();
   });
 
-  it('gets the length once the body has been read, without a word to the origin', async () => {
+  it('gets the length once the body is stored, without asking the origin', async () => {
     await fetched(proxy, { fields: stored });
     const client = await reused(proxy, { method: 'HEAD' });
     expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
@@ -320,7 +320,7 @@ describe('a HEAD that the origin answers without a length', () => {
   });
 });
 
-describe('a HEAD of what is on its way without a length', () => {
+describe('a HEAD of a response that is arriving without a length', () => {
   it('is answered without it where the transfer breaks off', async () => {
     const reading = proxy.send();
     const fill = await proxy.origin.next();
@@ -363,14 +363,14 @@ describe('a HEAD of what is on its way without a length', () => {
   });
 });
 
-describe('a HEAD that the origin answers without a length, where the body is fetched for it', () => {
+describe('a HEAD that the origin answers without a length, under headLength fetch', () => {
   beforeEach(async () => {
     await proxy.close();
     start({ fill: { headLength: 'fetch' } });
   });
 
-  /** A HEAD whose body is asked for. */
-  async function askedFor(fields: Record<string, string> = stored) {
+  /** Sends a HEAD that the origin answers. Returns its client, and the GET that follows for the length. */
+  async function sendHead(fields: Record<string, string> = stored) {
     const client = proxy.send({ method: 'HEAD' });
     (await proxy.origin.next()).head({ framing: 'none', fields });
     const fill = await proxy.origin.next();
@@ -378,8 +378,8 @@ describe('a HEAD that the origin answers without a length, where the body is fet
     return { client, fill };
   }
 
-  it('gets the length, and ranges are answered from what came', async () => {
-    const { client, fill } = await askedFor();
+  it('gets the length, and ranges are answered from the fetched body', async () => {
+    const { client, fill } = await sendHead();
     fill.head({ fields: stored });
     void fill.send(storedBody);
     fill.end();
@@ -390,8 +390,8 @@ describe('a HEAD that the origin answers without a length, where the body is fet
     expect(await part.field('content-range')).toBe('bytes 2990-2999/3000');
   });
 
-  it('gets what the origin has said, where the body cannot be had', async () => {
-    const { client, fill } = await askedFor();
+  it('gets the response of the origin where the body cannot be fetched', async () => {
+    const { client, fill } = await sendHead();
     fill.fail(new ProxyError('origin_reset'));
     expect(await client.status()).toBe(200);
     expect((await client.response).body).toMatchObject({ sizeBytes: undefined });
@@ -401,7 +401,7 @@ describe('a HEAD that the origin answers without a length, where the body is fet
     ['may not be stored', { fields: { 'cache-control': 'no-store' } }],
     ['is an error', { status: 404, fields: stored }],
     ['has a length', { fields: { ...stored, 'content-length': '3000' } }],
-  ])('is passed on as it is where what was asked for %s', async (_name, head) => {
+  ])('is passed on as it is where the response %s', async (_name, head) => {
     await headed(head, {});
     expect(proxy.origin.requests).toBe(1);
   });

@@ -1,4 +1,4 @@
-/** Responses that state no lifetime are for the requests that are equal to the one that they answered. */
+/** Responses that state no lifetime are reused only for requests with the same identity. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -37,7 +37,7 @@ afterEach(async () => {
 
 const bodyOf = (name: string) => Buffer.from(`the page of ${name}, ${'x'.repeat(200)}`);
 
-/** A request for which the origin has to be asked, and makes this of it; gives what the client got. */
+/** Sends a request that must reach the origin, which answers with the page of `name`. Returns the client. */
 async function asks(sent: Sent, name: string, head: FakeHead = { fields: guessed }): Promise<Client> {
   const before = proxy.origin.requests;
   const { client } = await fetched(proxy, head, sent, bodyOf(name));
@@ -45,7 +45,7 @@ async function asks(sent: Sent, name: string, head: FakeHead = { fields: guessed
   return client;
 }
 
-/** A request that is answered from the store, with the page that was made for this name. */
+/** Sends a request that must be answered from the store, with the page of `name`. */
 async function gets(sent: Sent, name: string): Promise<void> {
   const before = proxy.origin.requests;
   expect(String(await proxy.send(sent).bytes())).toBe(String(bodyOf(name)));
@@ -58,8 +58,8 @@ describe('a stored response without a stated lifetime', () => {
     ['one more cookie', { cookie: '_ga=1; theme=dark; sessionid=alice' }],
     ['an API key', { 'x-api-key': 'alice' }],
     ['a token', { 'private-token': 'alice' }],
-    ['a field that nobody knows', { 'x-who': 'alice' }],
-  ])('is for the client that sent the same %s', async (_name, fields = {}) => {
+    ['an unknown field', { 'x-who': 'alice' }],
+  ])('is only for requests with the same identity, by %s', async (_name, fields = {}) => {
     start();
     await asks({ fields }, 'alice');
     await asks(stranger, 'nobody');
@@ -69,7 +69,7 @@ describe('a stored response without a stated lifetime', () => {
     await gets(stranger, 'nobody');
   });
 
-  it('is shared by anonymous clients, whatever programs they are', async () => {
+  it('is shared by anonymous clients, whatever programs they use', async () => {
     start();
     await asks({ fields: { 'user-agent': 'curl/8', accept: '*/*' } }, 'nobody');
     await gets({ fields: { 'user-agent': 'VLC', 'icy-metadata': '1', range: 'bytes=0-' } }, 'nobody');
@@ -78,26 +78,26 @@ describe('a stored response without a stated lifetime', () => {
     await gets({ fields: { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' } }, 'nobody');
   });
 
-  it('is for all where the lifetime is stated', async () => {
+  it('is for all clients where the lifetime is stated', async () => {
     start();
     await asks(alice, 'all', { fields: stated });
     await gets(bob, 'all');
     await gets(stranger, 'all');
   });
 
-  it('is for all where the operator states it', async () => {
+  it('is for all clients where the operator sets a lifetime', async () => {
     start(cacheOf({ defaultTtlSeconds: 60 }));
     await asks(alice, 'all');
     await gets(bob, 'all');
   });
 
-  it('does not count what does not reach the origin', async () => {
+  it('ignores fields that do not reach the origin', async () => {
     start();
     await asks(stranger, 'nobody');
     await gets({ fields: { 'x-api-key': 'a', connection: 'x-api-key' } }, 'nobody');
   });
 
-  it('goes by the rules of the route', async () => {
+  it('follows the identityFields of the route', async () => {
     const identityFields = {
       ignore: ['x-app'],
       ignoreCookies: ['theme'],
@@ -113,11 +113,11 @@ describe('a stored response without a stated lifetime', () => {
 
   it.each<[name: string, head: FakeHead]>([
     ['a redirect', { status: 301, fields: { ...guessed, location: '/alice' } }],
-    ['a page that is not there', { status: 404, fields: guessed }],
+    ['a 404', { status: 404, fields: guessed }],
     ['a response that has to be validated', { fields: { etag: '"v1"', 'cache-control': 'no-cache' } }],
-    ['a lifetime of nothing', { fields: { etag: '"v1"', 'cache-control': 'max-age=0' } }],
-    ['an Expires that is none', { fields: { etag: '"v1"', expires: '0' } }],
-  ])('is not given to another client, nor validated by it: %s', async (_name, head) => {
+    ['a lifetime of 0', { fields: { etag: '"v1"', 'cache-control': 'max-age=0' } }],
+    ['a malformed Expires', { fields: { etag: '"v1"', expires: '0' } }],
+  ])('is not served to another client, nor validated by it: %s', async (_name, head) => {
     start();
     await asks(alice, 'alice', head);
     const client = proxy.send({ fields: { ...bob.fields, 'cache-control': 'max-stale' } });
@@ -141,7 +141,7 @@ describe('a stored response without a stated lifetime', () => {
     await asks(alice, 'alice');
     proxy.clock.advance(400_000);
     await asks(stranger, 'nobody');
-    // The client that it is for gets it, and has it validated.
+    // Alice gets her stale response, and it is validated.
     const hers = proxy.send(alice);
     expect(String(await hers.bytes())).toBe(String(bodyOf('alice')));
     const validation = await proxy.origin.next();
@@ -173,7 +173,7 @@ describe('a stored response without a stated lifetime', () => {
     expect(await client.status()).toBe(200);
   });
 
-  it('is kept as a part for equal requests only', async () => {
+  it('is kept as a fragment for equal requests only', async () => {
     start({ originRanges: 'auto' });
     const part = { status: 206, fields: { ...guessed, etag: 'W/"v1"', 'content-range': 'bytes 195-199/200' } };
     const range = { range: 'bytes=-5' };
@@ -195,13 +195,13 @@ describe('a stored response without a stated lifetime', () => {
       await settled();
       if (sent === bob) await asks(stranger, 'nobody');
     }
-    // Now the origin has said that it is for all.
+    // The HEAD has stated a lifetime, so the response is for all clients.
     await gets({ fields: { 'x-who': 'carol' } }, 'alice');
   });
 });
 
 describe('a 304', () => {
-  it('that states a lifetime makes what is stored for all', async () => {
+  it('that states a lifetime makes the stored response one for all clients', async () => {
     start();
     await asks(alice, 'alice');
     proxy.clock.advance(400_000);
@@ -209,7 +209,7 @@ describe('a 304', () => {
     await gets(bob, 'alice');
   });
 
-  it('that takes the lifetime back leaves what is stored to the client that was told so', async () => {
+  it('that takes the lifetime back leaves the stored response to the client that got the 304', async () => {
     start();
     await asks(alice, 'all', { fields: stated });
     proxy.clock.advance(400_000);
@@ -219,7 +219,7 @@ describe('a 304', () => {
     await asks(stranger, 'nobody');
   });
 
-  it('to one client does not freshen what another one has, although the tag is the same', async () => {
+  it('to one client does not freshen the response of another, although the tag is the same', async () => {
     start();
     await asks(alice, 'alice');
     await asks(bob, 'bob');
@@ -236,7 +236,7 @@ describe('a 304', () => {
 
 describe('requests that wait for the same response', () => {
   const clients: readonly Sent[] = ['a', 'b', 'c', 'd'].map((name) => ({ fields: { 'x-api-key': name } }));
-  /** Answers what the origin is asked with the name in the request. */
+  /** Answers the next origin request with the page of its API key. */
   async function answer(fields: FakeHead['fields'] = guessed): Promise<void> {
     const exchange = await proxy.origin.next();
     const name = fieldValue(exchange.request.fields, 'x-api-key') ?? 'nobody';
@@ -250,7 +250,7 @@ describe('requests that wait for the same response', () => {
   it.each([
     ['guessed', guessed],
     ['none', {}],
-  ])('wait for one head, and then ask all at once: lifetime %s', async (_name, fields) => {
+  ])('wait for one head, and then all ask at once: lifetime %s', async (_name, fields) => {
     start();
     const waiting = clients.map((sent) => proxy.send(sent));
     await answer(fields);
@@ -261,7 +261,7 @@ describe('requests that wait for the same response', () => {
     }
     await expectOwn(waiting);
 
-    // It is known now: nobody waits for the response to another one.
+    // The cache has learned it: no request waits for the response to another one.
     proxy.clock.advance(1000);
     const later = clients.map((sent) => proxy.send({ fields: { ...sent.fields, 'cache-control': 'no-cache' } }));
     const exchanges = [
@@ -301,7 +301,7 @@ describe('requests that wait for the same response', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('do not read along what is on its way for another one', async () => {
+  it('do not read a response that is arriving for another client', async () => {
     start();
     const hers = proxy.send(alice);
     const exchange = await proxy.origin.next();
@@ -315,7 +315,7 @@ describe('requests that wait for the same response', () => {
     expect(String(await hers.bytes())).toBe('the page of alice');
   });
 
-  it('are told apart in several processes, too', async () => {
+  it('are kept apart in several processes, too', async () => {
     start({ processes: 2 });
     const waiting = [...clients, ...clients].map((sent, at) => {
       const of = proxy.processes[at < 4 ? 0 : 1];
@@ -330,7 +330,7 @@ describe('requests that wait for the same response', () => {
   });
 });
 
-describe('what is stored already', () => {
+describe('a response that is stored already', () => {
   const storeOf = () => {
     const clock = createFakeClock();
     const ids = [1, 2, 3, 4, 5, 6, 7, 8].values();
@@ -342,7 +342,7 @@ describe('what is stored already', () => {
     });
   };
 
-  it('by a version that did not note who asked is for no request, unless it states a lifetime', async () => {
+  it('without an identity and without a stated lifetime is for no request', async () => {
     const store = storeOf();
     start({ createStore: () => store });
     await asks(stranger, 'nobody');
@@ -356,7 +356,7 @@ describe('what is stored already', () => {
     await asks({ fields: { 'x-who': 'a' } }, 'a later');
   });
 
-  it('under a lifetime that the operator takes back is for no request', async () => {
+  it('under a lifetime that the operator has removed is for no request', async () => {
     const store = storeOf();
     const shared = Object.assign(store, { close: async () => undefined });
     start({ createStore: () => shared, ...cacheOf({ defaultTtlSeconds: 360 }) });
@@ -367,7 +367,7 @@ describe('what is stored already', () => {
     await asks(stranger, 'nobody');
   });
 
-  it('for ever new identities does not push out what is for all others', async () => {
+  it('is not evicted by responses for many other identities', async () => {
     start({ maxSizeBytes: 64 * 1024 * 1024 });
     await asks(stranger, 'nobody');
     for (let at = 0; at < 120; at += 1) await asks({ fields: { 'x-who': String(at) } }, 'x');
@@ -375,7 +375,7 @@ describe('what is stored already', () => {
     await gets(stranger, 'nobody');
   });
 
-  it('holds no value of the fields that told the client', async () => {
+  it('holds no value of the fields that make up its identity', async () => {
     start();
     await asks({ fields: { cookie: 'sessionid=verysecret; _ga=1', 'x-api-key': 'verysecret' } }, 'alice');
     const [entry] = await proxy.store.find((await proxy.explain()).key);
@@ -384,8 +384,8 @@ describe('what is stored already', () => {
   });
 });
 
-describe('what kept a response apart', () => {
-  it('is told by the log, by name', async () => {
+describe('the fields that kept a response apart', () => {
+  it('are logged by name', async () => {
     start();
     await asks(alice, 'alice');
     await asks({ fields: { 'x-api-key': 'secret' } }, 'key');
@@ -397,7 +397,7 @@ describe('what kept a response apart', () => {
     ]);
   });
 
-  it('is told of a request that has waited in vain, too', async () => {
+  it('are logged for a request that has waited in vain, too', async () => {
     start();
     const [hers, his] = [proxy.send(alice), proxy.send(bob)];
     for (const name of ['alice', 'bob']) (await proxy.origin.next()).respond({ fields: guessed }, bodyOf(name));
@@ -407,7 +407,7 @@ describe('what kept a response apart', () => {
     expect(proxy.requestEvents().map(({ apartBy }) => apartBy)).toContainEqual(['cookie:sessionid']);
   });
 
-  it('is explained, for each entry and for the one that is used', async () => {
+  it('are explained, for each entry and for the one that is used', async () => {
     start();
     await asks(alice, 'alice');
     const his = await proxy.explain(bob);

@@ -1,4 +1,4 @@
-/** What an unsafe method invalidates while something is under way (RFC 9111 §4.4), and which of two fills is kept. */
+/** Invalidation by unsafe methods while a fill runs (RFC 9111 §4.4), and which of two fills is kept. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
@@ -35,7 +35,7 @@ async function expectMiss() {
 
 describe('an invalidation', () => {
   it.each(['openWriter', 'writeBlock', 'commit'] as const)(
-    'keeps out of the store what is at %s then',
+    'keeps a response out of the store that is at %s then',
     async (step) => {
       const held = store.hold(step);
       const reading = proxy.send();
@@ -64,7 +64,7 @@ describe('an invalidation', () => {
     await proxy.fillsEnded(2);
   });
 
-  it('keeps the confirmation of the same bytes out of the store', async () => {
+  it('keeps a refetch of the same bytes out of the store', async () => {
     const first = proxy.send();
     (await proxy.origin.next()).respond({ fields: {} }, body);
     await first.bytes();
@@ -85,7 +85,7 @@ describe('an invalidation', () => {
 });
 
 describe('two fills of one variant', () => {
-  it('leave the response that came last in the store, whichever ends last (RFC 9111 §4)', async () => {
+  it('leave the later response in the store, whichever fill ends last (RFC 9111 §4)', async () => {
     const slow = proxy.send();
     const older = await proxy.origin.next();
     older.head({ fields: { ...fresh, 'content-length': '3000' } });
@@ -105,7 +105,7 @@ describe('two fills of one variant', () => {
     expect(await client.bytes()).toEqual(Buffer.from(newer));
   });
 
-  it('are told apart although the clock was set back', async () => {
+  it('are ordered correctly although the clock was set back', async () => {
     const first = proxy.send();
     (await proxy.origin.next()).respond({ fields: fresh }, body);
     await first.bytes();
@@ -120,7 +120,7 @@ describe('two fills of one variant', () => {
 });
 
 describe('a stop of the server', () => {
-  it('ends what waits for the origin, and leaves nothing running', async () => {
+  it('ends a request that waits for the origin, and leaves nothing running', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     await proxy.close();

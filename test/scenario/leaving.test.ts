@@ -23,7 +23,7 @@ beforeEach(() => {
 afterEach(() => proxy.close());
 
 describe('a fill that ends with its last reader', () => {
-  it('is kept when the reader leaves with the last byte, before the origin has said that it is the last', async () => {
+  it('is stored when the reader leaves with the last byte, before the origin has ended the body', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: sized });
@@ -36,7 +36,7 @@ describe('a fill that ends with its last reader', () => {
     expect(await proxy.send().field('cache-status')).toMatch(/; hit/);
   });
 
-  it('is kept when the reader leaves while the whole is being committed', async () => {
+  it('is stored when the reader leaves during the commit', async () => {
     const commit = store.hold('commit');
     const client = proxy.send();
     const exchange = await proxy.origin.next();
@@ -48,7 +48,7 @@ describe('a fill that ends with its last reader', () => {
     expect(proxy.fillEvents()[0]).toMatchObject({ result: 'stored', error: undefined });
   });
 
-  it('does not make a reader of unknown length wait for the store', async () => {
+  it('does not make a reader of a body of unknown length wait for the commit', async () => {
     const commit = store.hold('commit');
     const client = proxy.send();
     const exchange = await proxy.origin.next();
@@ -95,7 +95,7 @@ describe('a fill that ends with its last reader', () => {
     expect(store.held).toBe(0);
   });
 
-  it('is not joined by whoever comes while it is being given up', async () => {
+  it('is not joined by a request that comes while it is being given up', async () => {
     const opening = store.hold('openWriter');
     const leaving = proxy.send();
     const first = await proxy.origin.next();

@@ -1,4 +1,4 @@
-/** Lifetimes that change with a validation, or that the operator gives, and errors that are not for others. */
+/** Lifetimes that change with a validation or that the operator sets, and errors that are not shared. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RouteCaching } from '../../src/routing/router.ts';
@@ -24,7 +24,7 @@ async function restart(cache: Partial<RouteCaching>): Promise<void> {
 const ttlOf = async (sent: Sent = {}) => (await reused(proxy, sent)).field('cache-status');
 
 describe('a targeted field (RFC 9213)', () => {
-  it('counts instead of Cache-Control, and clients are sent both', async () => {
+  it('applies instead of Cache-Control, and clients get both', async () => {
     await fetched(proxy, { fields: { 'cache-control': 'no-store', 'cdn-cache-control': 'max-age=100', etag } });
     const client = await reused(proxy);
     expect(await client.field('cache-status')).toBe('rangeway; hit; ttl=100');
@@ -32,7 +32,7 @@ describe('a targeted field (RFC 9213)', () => {
     expect(await client.field('cdn-cache-control')).toBe('max-age=100');
   });
 
-  it('that a 304 brings counts from then on', async () => {
+  it('in a 304 applies from then on', async () => {
     await fetched(proxy, { fields: { 'cache-control': 'max-age=10', etag } });
     proxy.clock.advance(10_000);
     const fields = { 'rangeway-cache-control': 'max-age=100, stale-while-revalidate=50' };
@@ -53,13 +53,13 @@ describe('a targeted field (RFC 9213)', () => {
     expect(await ttlOf()).toBe('rangeway; hit; ttl=10');
   });
 
-  it('with private keeps what Cache-Control allows from being shared', async () => {
+  it('with private keeps a response from being stored that Cache-Control allows', async () => {
     const fields = { 'cache-control': 'max-age=100', 'cdn-cache-control': 'private' };
     const { client } = await fetched(proxy, { fields });
     expect(await client.field('cache-status')).toContain('detail=private');
   });
 
-  it('forbids to serve stale, and allows it', async () => {
+  it('decides whether a response may be served stale', async () => {
     await fetched(proxy, {
       fields: { 'cache-control': 'max-age=10', 'cdn-cache-control': 'max-age=10, must-revalidate', etag },
     });
@@ -74,7 +74,7 @@ describe('a targeted field (RFC 9213)', () => {
 });
 
 describe('lifetimes of the operator', () => {
-  it('by status are for those to which the origin gives none', async () => {
+  it('by status apply to responses to which the origin gives none', async () => {
     await restart({ defaultTtlByStatus: { 404: 10, '5xx': 5 } });
     for (const [status, target, ttl] of [
       [404, '/a', 10],
@@ -94,7 +94,7 @@ describe('lifetimes of the operator', () => {
     await fetched(proxy, { status: 410 }, { target: '/e' });
   });
 
-  it('take the place of what the origin says, but for what it forbids', async () => {
+  it('override the lifetime of the origin, but not what it forbids', async () => {
     await restart({ overrideTtlByStatus: { 200: 50 } });
     await fetched(proxy, { fields: { 'cache-control': 'max-age=1' } });
     proxy.clock.advance(40_000);
@@ -123,7 +123,7 @@ describe('an error that one client has provoked', () => {
     [406, { accept: 'text/nothing' }],
     [431, { 'x-a': '1' }],
     [500, { 'content-type': 'text/x' }],
-  ])('(%d) is not for others, whatever its lifetime', async (status, fields) => {
+  ])('(%d) is not served to other clients, whatever its lifetime', async (status, fields) => {
     const head = { status, fields: { 'cache-control': 'public, max-age=100' } };
     const { client } = await fetched(proxy, head, { fields });
     expect(await client.status()).toBe(status);
@@ -131,7 +131,7 @@ describe('an error that one client has provoked', () => {
     expect(await (await reused(proxy)).status()).toBe(200);
   });
 
-  it('does not take the place of what is stored either', async () => {
+  it('does not replace a stored response either', async () => {
     await fetched(proxy, { fields: { 'cache-control': 'max-age=100', etag } });
     const fields = { 'cache-control': 'no-cache', 'x-odd': 'caf\u00e9' };
     const head = { status: 400, fields: { 'cache-control': 'max-age=100' } };
@@ -146,8 +146,8 @@ describe('an error that one client has provoked', () => {
   });
 });
 
-describe('a reload of what does not change (RFC 8246 §2)', () => {
-  it('asks nothing while it is fresh, unless it says no-cache', async () => {
+describe('a reload of an immutable response (RFC 8246 §2)', () => {
+  it('does not reach the origin while the response is fresh, unless it has no-cache', async () => {
     await fetched(proxy, { fields: { 'cache-control': 'max-age=100, immutable', etag } });
     proxy.clock.advance(50_000);
     expect(await ttlOf({ fields: { 'cache-control': 'max-age=0' } })).toBe('rangeway; hit; ttl=50');
@@ -158,7 +158,7 @@ describe('a reload of what does not change (RFC 8246 §2)', () => {
     await fetched(proxy, { status: 304, fields: {} }, { fields: { 'cache-control': 'max-age=0' } }, noBytes);
   });
 
-  it('asks again once a 304 has taken that back', async () => {
+  it('reaches the origin once a 304 has no immutable', async () => {
     await fetched(proxy, { fields: { 'cache-control': 'max-age=100, immutable', etag } });
     proxy.clock.advance(101_000);
     await fetched(proxy, { status: 304, fields: { 'cache-control': 'max-age=100' } }, {}, noBytes);
@@ -167,7 +167,7 @@ describe('a reload of what does not change (RFC 8246 §2)', () => {
 });
 
 describe('Date and Age', () => {
-  it('are told of every reuse, and Date is added where there is none (RFC 9110 §6.6.1)', async () => {
+  it('are sent with every reuse, and Date is added where there is none (RFC 9110 §6.6.1)', async () => {
     const { client } = await fetched(proxy, { fields: { 'cache-control': 'max-age=100' } });
     expect(await client.field('date')).toBe('Thu, 01 Jan 2026 00:00:00 GMT');
     expect(await client.field('age')).toBeUndefined();
@@ -184,7 +184,7 @@ describe('Date and Age', () => {
     }
   });
 
-  it('are told to those who read along, from the Age that the origin told', async () => {
+  it('are sent to all requests that share an exchange, counted from the Age of the origin', async () => {
     const leading = proxy.send();
     const exchange = await proxy.origin.next();
     const waiting = proxy.send();
@@ -196,7 +196,7 @@ describe('Date and Age', () => {
     void exchange.send(storedBody);
     exchange.end();
     expect(await leading.field('age')).toBe('30');
-    // It may be two seconds older than the origin said (RFC 9111 §4.2.3).
+    // The response may be two seconds older than its Age (RFC 9111 §4.2.3).
     expect(await waiting.field('age')).toBe('32');
     expect(await late.field('age')).toBe('35');
     await Promise.all([leading, waiting, late].map((client) => client.bytes()));

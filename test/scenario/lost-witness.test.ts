@@ -18,7 +18,7 @@ afterEach(async () => {
   expect(store.held).toBe(0);
 });
 
-/** A client that has read four blocks of a transfer that then broke off, and its fourth block, which is lost. */
+/** Lets a client read four blocks of a transfer, which then breaks off, and loses the fourth block. Returns the next exchange. */
 async function cutAndLost(etag: string) {
   store = createSteeredStore({ blockSizeBytes });
   proxy = createWholeProxy({ createStore: () => store, blockSizeBytes, fill: { resumeAttempts: 3 } });
@@ -35,14 +35,14 @@ async function cutAndLost(etag: string) {
 }
 
 describe('a block that was read and is lost, when the whole is fetched again', () => {
-  it('is not replaced by another one: its client is cut off', async () => {
+  it('is not replaced by other bytes: its client is cut off', async () => {
     const { client, second } = await cutAndLost('W/"v1"');
     const changed = Buffer.concat([content.subarray(0, 3 * blockSizeBytes), patternBytes(3 * blockSizeBytes, size, 2)]);
     second.respond(head('W/"v1"'), changed);
     await expect(client.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
   });
 
-  it.each(['"v1"', 'W/"v1"'])('is replaced by the same one, validator %s', async (etag) => {
+  it.each(['"v1"', 'W/"v1"'])('is replaced by the same bytes, validator %s', async (etag) => {
     const { client, second } = await cutAndLost(etag);
     second.respond(head(etag), content);
     expect(Buffer.compare(await client.bytes(), content)).toBe(0);

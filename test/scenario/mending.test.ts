@@ -1,4 +1,4 @@
-/** Blocks on disk that turn out to be damaged while a client reads what was stored whole. */
+/** Damaged blocks on disk, found while a client reads a complete entry. */
 
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
@@ -17,7 +17,7 @@ const sizeBytes = 20 * blockSizeBytes;
 let proxy: WholeProxy;
 afterEach(() => proxy.close());
 
-/** A file that is stored whole, with a bit flipped in each of these blocks. */
+/** Stores a complete file, and flips a bit in each of these blocks. Returns the origin. */
 async function damaged(blocks: readonly number[], twist?: Twist) {
   const { store, dir } = await openTestStore({ blockSizeBytes });
   proxy = createWholeProxy({ originRanges: 'auto', createStore: () => store, blockSizeBytes });
@@ -37,7 +37,7 @@ it.each([
   ['in the middle', [7]],
   ['at the end', [19]],
   ['in several places', [3, 4, 11]],
-])('are fetched again by themselves, unnoticed by the client: %s', async (_where, blocks) => {
+])('damaged blocks alone are fetched again, unnoticed by the client: %s', async (_where, blocks) => {
   const origin = await damaged(blocks);
   await expectWhole(proxy.send(), { sizeBytes });
   const spans = origin.asked.slice(1);
@@ -53,14 +53,14 @@ it.each([
   expect(origin.asked).toHaveLength(requests);
 });
 
-it('are fetched again for a range that reaches into them', async () => {
+it('damaged blocks are fetched again for a range that reaches into them', async () => {
   await damaged([7]);
   const start = 6 * blockSizeBytes + 5;
   const client = proxy.send({ fields: { range: `bytes=${start}-${start + 30_000}` } });
   await expectPart(client, start, start + 30_001, { sizeBytes });
 });
 
-it('are found at once where the whole has to be verified and fetched: two clients are cut off at most', async () => {
+it('damaged blocks are found at once where the whole must be verified and fetched: at most two clients are cut off', async () => {
   const digest = createHash('sha256').update(patternBytes(0, sizeBytes)).digest('base64');
   const stated: Twist = (honest) => ({ ...honest, fields: { ...honest.fields, 'repr-digest': `sha-256=:${digest}:` } });
   const asLegacy: Twist = (honest) => stated(asWhole(honest, sizeBytes));
@@ -77,14 +77,14 @@ it('are found at once where the whole has to be verified and fetched: two client
   expect(origin.asked.length).toBeLessThanOrEqual(4);
 });
 
-it('cut the response visibly where no strong validator names the bytes', async () => {
+it('damaged blocks cut off the response where there is no strong validator', async () => {
   await damaged([7], (honest) => retagged(honest, 'W/"v1"'));
   const client = proxy.send();
   expect(await client.status()).toBe(200);
   await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
 });
 
-it('cut the response of a client that wants nothing of the origin, which is asked nothing', async () => {
+it('damaged blocks cut off a response to only-if-cached, and the origin is not asked', async () => {
   const origin = await damaged([7]);
   const asked = origin.asked.length;
   const client = proxy.send({ fields: { 'cache-control': 'only-if-cached' } });

@@ -1,4 +1,4 @@
-/** The fields of a newer part take the place of the older ones (RFC 9110 §15.3.7.3, RFC 9111 §3.4). */
+/** The fields of a newer part replace the older ones (RFC 9110 §15.3.7.3, RFC 9111 §3.4). */
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
@@ -17,7 +17,7 @@ afterEach(() => proxy.close());
 
 const ranged = (start: number) => proxy.send({ fields: { range: `bytes=${start}-${start + 9}` } });
 
-/** Reads bytes that the origin has to be asked for. */
+/** Reads absent bytes, which the origin sends. */
 async function fetched(start: number): Promise<void> {
   const ended = proxy.fillEvents().length + 1;
   const client = ranged(start);
@@ -30,7 +30,7 @@ function nextFields(fields: Record<string, string>): void {
   origin.file = { ...origin.file, fields: { ...origin.file.fields, ...fields } };
 }
 
-it('and are sent with all that is stored', async () => {
+it('the newer fields are sent with all stored parts', async () => {
   nextFields({ 'x-part': 'second', 'x-new': 'yes' });
   await fetched(5000);
   const client = ranged(0);
@@ -41,7 +41,7 @@ it('and are sent with all that is stored', async () => {
   expect(await client.field('cache-status')).toMatch(/; hit/);
 });
 
-it('and their age counts', async () => {
+it('the age of the newer fields counts', async () => {
   proxy.clock.advance(50_000);
   await fetched(5000);
   proxy.clock.advance(50_000);
@@ -50,7 +50,7 @@ it('and their age counts', async () => {
   expect(await client.field('cache-status')).toMatch(/; hit; ttl=10$/);
 });
 
-it.each(['no-store', 'private'])('and %s in them ends the storing of all parts', async (directive) => {
+it.each(['no-store', 'private'])('%s in the newer fields ends the storing of all parts', async (directive) => {
   nextFields({ 'cache-control': directive });
   const client = ranged(5000);
   await origin.give();

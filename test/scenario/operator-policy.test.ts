@@ -1,4 +1,4 @@
-/** What the operator decides about keys and bypasses, as clients and origin see it. */
+/** Keys and bypasses that the operator configures, as clients and the origin see them. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -23,7 +23,7 @@ function start(cache: Partial<RouteCaching>): void {
   proxy = createWholeProxy({ route: { cache } });
 }
 
-/** A request that the origin answers; tells Cache-Status, and what the origin was asked. */
+/** Sends a request that the origin answers. Returns its Cache-Status, and the origin request. */
 async function miss(sent: Sent, fields: Record<string, string> = fresh) {
   const fillsBefore = proxy.fillEvents().length;
   const client = proxy.send(sent);
@@ -35,7 +35,7 @@ async function miss(sent: Sent, fields: Record<string, string> = fresh) {
   return { status, request: exchange.request };
 }
 
-/** A request that is answered without the origin. */
+/** Sends a request that must be answered without the origin. */
 async function hit(sent: Sent): Promise<void> {
   const client = proxy.send(sent);
   expect(await client.bytes()).toEqual(Buffer.from(body));
@@ -45,7 +45,7 @@ async function hit(sent: Sent): Promise<void> {
 const get = (target: string, fields: Record<string, string> = {}): Sent => ({ target, fields });
 
 describe('query parameters that are not in the key', () => {
-  it('do not tell responses apart, and are sent to the origin', async () => {
+  it('do not separate responses, and are sent to the origin', async () => {
     start(keyWith({ query: { ignore: ['utm_*'] } }));
     const { request } = await miss(get('/f?utm_x=1&a=1'));
     expect(request.target).toBe('/f?utm_x=1&a=1');
@@ -63,7 +63,7 @@ describe('query parameters that are not in the key', () => {
 });
 
 describe('fields and cookies in the key', () => {
-  it('tell responses apart, and each is reused for its own', async () => {
+  it('separate responses, and each is reused for its own values', async () => {
     start(keyWith({ fields: ['x-device'], cookies: ['lang'] }));
     const variants = [
       {},
@@ -78,7 +78,7 @@ describe('fields and cookies in the key', () => {
     await hit(get('/f', { cookie: 'other=1; lang=de', 'x-other': '1' }));
   });
 
-  it('are told apart while they are on their way', async () => {
+  it('separate responses while they arrive', async () => {
     start(keyWith({ cookies: ['lang'] }));
     const german = proxy.send(get('/f', { cookie: 'lang=de' }));
     const english = proxy.send(get('/f', { cookie: 'lang=en' }));
@@ -104,14 +104,14 @@ describe('fields and cookies in the key', () => {
     await miss(get('/f', { cookie: 'lang=en' }));
   });
 
-  it('leave what Vary says in force', async () => {
+  it('leave Vary in force', async () => {
     start(keyWith({ cookies: ['lang'] }));
     await miss(get('/f', { cookie: 'lang=de', 'x-a': '1' }), { ...fresh, vary: 'X-A' });
     expect((await miss(get('/f', { cookie: 'lang=de', 'x-a': '2' }))).status).toContain('fwd=vary-miss');
     await hit(get('/f', { cookie: 'lang=de', 'x-a': '1' }));
   });
 
-  it('are not guessed for what was stored under another key', async () => {
+  it('are not guessed for an entry that was stored under another key', async () => {
     start({});
     await miss(get('/f', { cookie: 'lang=de' }));
     const { store } = proxy;
@@ -122,7 +122,7 @@ describe('fields and cookies in the key', () => {
 });
 
 describe('Accept-Encoding', () => {
-  it('comes in few values to the origin and Vary where it is normalised', async () => {
+  it('reaches the origin and Vary with few values where it is normalised', async () => {
     start({ acceptEncoding: 'normalise' });
     const vary = { ...fresh, vary: 'Accept-Encoding' };
     const { request } = await miss(get('/f', { 'accept-encoding': 'gzip, deflate, br;q=0.9' }), vary);

@@ -1,4 +1,4 @@
-/** What an origin with ranges is asked for when downloaders and players read a file that is not stored: little more than they read. */
+/** Bytes requested from an origin with ranges when downloaders and players read an absent file: little more than they read. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
@@ -10,7 +10,7 @@ const block = 1024;
 /** 256 blocks. */
 const size = 256 * block;
 const whole = { sizeBytes: size };
-/** What a seek may cost besides what is read. A leave that a socket carries is noticed late: one block more is asked for meanwhile. */
+/** Bytes that a seek may cost besides those read. Over a socket a leave is noticed late, after one more block was requested. */
 const seekBytes = selectedWire() === undefined ? block : 2 * block;
 
 let proxy: WholeProxy;
@@ -24,7 +24,7 @@ afterEach(() => proxy.close());
 
 const ask = (range: string) => proxy.send({ fields: { range } });
 
-/** The bytes of all spans that the origin was asked for: what a fast origin sends, whenever the client leaves. */
+/** Returns the bytes of all requested spans. A fast origin sends all of them, whenever the client leaves. */
 function askedBytes(): number {
   return origin.asked.reduce((sum, asked) => {
     const [, first = '0', last = String(size - 1)] = /^bytes=(\d+)-(\d*)/.exec(asked) ?? [];
@@ -32,8 +32,8 @@ function askedBytes(): number {
   }, 0);
 }
 
-describe('a file that is not stored, at an origin with ranges', () => {
-  it('is fetched once for a downloader that looks at it first and then reads eight parts at a time', async () => {
+describe('an absent file at an origin with ranges', () => {
+  it('is fetched once for a downloader that probes it first and then reads eight parts at a time', async () => {
     const look = ask('bytes=1-');
     await look.readUntil(10);
     await look.leave();
@@ -41,7 +41,7 @@ describe('a file that is not stored, at an origin with ranges', () => {
     const starts = Array.from({ length: 8 }, (_, index) => index * part);
     const clients = starts.map((start) => ask(`bytes=${start}-${start + part - 1}`));
     await Promise.all(clients.map((client, index) => expectPart(client, index * part, (index + 1) * part, whole)));
-    // A leave that a socket carries is noticed late: the span that was asked for meanwhile is asked for again.
+    // Over a socket a leave is noticed late: the span that was requested meanwhile is requested again.
     expect(askedBytes()).toBeLessThanOrEqual(size + 2 * block);
     expect(origin.asked.length).toBeLessThanOrEqual(11);
   });
@@ -51,7 +51,7 @@ describe('a file that is not stored, at an origin with ranges', () => {
     ['100 bytes at a time', 100],
     ['a fifth of it at a time', size / 5],
   ])(
-    'costs a player that reads the head, the tail and places in between, %s, what it reads and a block for each seek',
+    'costs a player that reads the head, the tail and places in between, %s, the bytes read and a block per seek',
     async (_name, readBytes) => {
       const starts = [0, size - 3000, 100_000, 30_000, 200_000];
       const read = new Set<number>();
@@ -67,7 +67,7 @@ describe('a file that is not stored, at an origin with ranges', () => {
     },
   );
 
-  it('is asked for in spans that grow, each byte once, when one client reads all of it', async () => {
+  it('is requested in growing spans, each byte once, when one client reads all of it', async () => {
     await expectPart(ask('bytes=0-'), 0, size, whole);
     const sizes = origin.asked.map((asked) => {
       const [, first, last] = /^bytes=(\d+)-(\d+)/.exec(asked) ?? [];
@@ -79,7 +79,7 @@ describe('a file that is not stored, at an origin with ranges', () => {
     expect(origin.asked.length).toBeLessThan(90);
   });
 
-  it('is asked for in longer spans where the origin takes its time to answer', async () => {
+  it('is requested in longer spans where the origin answers slowly', async () => {
     await proxy.close();
     proxy = createWholeProxy({ originRanges: 'auto', fill: { openRanges: 'grow', seekAheadBytes: 8 * block } });
     origin = createRangeOrigin(proxy.origin, whole);
@@ -94,7 +94,7 @@ describe('a file that is not stored, at an origin with ranges', () => {
     expect(origin.asked.length).toBeLessThan(45);
   });
 
-  it('is fetched once for a client that comes back to where it was', async () => {
+  it('is fetched once for a client that leaves and then reads it again', async () => {
     const first = ask('bytes=0-');
     await expectUntil(first, 20 * block);
     await first.leave();
@@ -102,7 +102,7 @@ describe('a file that is not stored, at an origin with ranges', () => {
     expect(askedBytes()).toBeLessThanOrEqual(1.05 * size);
   });
 
-  it('is asked for at once where a client names the end', async () => {
+  it('is requested at once for a range with an explicit end', async () => {
     await expectPart(ask(`bytes=2000-${size - 1000}`), 2000, size - 999, whole);
     expect(origin.asked).toEqual([`bytes=1024-${size - 1}`]);
   });

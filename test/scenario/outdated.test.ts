@@ -1,4 +1,4 @@
-/** What is stored and known not to be current any more: nobody is given it unseen, whoever is reading it meanwhile. */
+/** Stored responses that are known to be outdated: no client gets one without a validation, even while another reads it. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -24,16 +24,16 @@ afterEach(async () => {
   await ended(proxy, store);
 });
 
-/** A response that takes the place of what is stored, and is not stored itself. */
+/** A response that makes the stored one outdated, and is not stored itself. */
 const replacing = { fields: { 'cache-control': 'no-store' } };
 
-describe('what a response has taken the place of that is not stored', () => {
+describe('a stored response that is outdated by one that is not stored', () => {
   it.each<[string, Sent, number]>([
-    ['a plain request', {}, 502],
-    ['one that takes what is stale', { fields: { 'cache-control': 'max-stale' } }, 502],
-    ['one that takes what is stale when the origin fails', { fields: { 'cache-control': 'stale-if-error=999' } }, 502],
+    ['a request without conditions', {}, 502],
+    ['a request with max-stale', { fields: { 'cache-control': 'max-stale' } }, 502],
+    ['a request with stale-if-error', { fields: { 'cache-control': 'stale-if-error=999' } }, 502],
     ['HEAD', { method: 'HEAD' }, 502],
-  ])('is not given to %s, fresh or stale', async (_name, sent, status) => {
+  ])('is not served to %s, fresh or stale', async (_name, sent, status) => {
     await fetched(proxy, { fields: stored });
     await fetched(proxy, replacing, reload);
     for (const ms of [0, 200_000]) {
@@ -44,14 +44,14 @@ describe('what a response has taken the place of that is not stored', () => {
     }
   });
 
-  it('is nothing for those who want what is stored or nothing', async () => {
+  it('is not served to a request with only-if-cached', async () => {
     await fetched(proxy, { fields: stored });
     await fetched(proxy, replacing, reload);
     const client = await reused(proxy, { fields: { 'cache-control': 'only-if-cached, max-stale' } });
     expect(await client.status()).toBe(504);
   });
 
-  it('is valid again when the origin says so', async () => {
+  it('is valid again after a 304', async () => {
     await fetched(proxy, { fields: stored });
     await fetched(proxy, replacing, reload);
     const { exchange } = await fetched(proxy, { status: 304, fields: stored }, {}, noBytes);
@@ -59,7 +59,7 @@ describe('what a response has taken the place of that is not stored', () => {
     expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(storedBody));
   });
 
-  it('goes on to be read by those who are reading it', async () => {
+  it('can still be read by the clients that are reading it', async () => {
     await fetched(proxy, { fields: stored });
     const reading = proxy.send();
     await reading.readUntil(100);
@@ -68,10 +68,10 @@ describe('what a response has taken the place of that is not stored', () => {
   });
 });
 
-describe('what is there in part, is being completed, and is outdated', () => {
+describe('a partly stored response that is outdated while it is being completed', () => {
   let origin: RangeOrigin;
 
-  /** A part that is stored, and a reader for whom another part is on its way. */
+  /** Stores a part, and starts a reader for which another part is arriving. */
   async function startReading(fields: Record<string, string>) {
     await proxy.close();
     start({ originRanges: 'auto' });
@@ -87,7 +87,7 @@ describe('what is there in part, is being completed, and is outdated', () => {
     return { reading, rest };
   }
 
-  it('by a response that is not stored, is given to nobody else, neither then nor when it is whole', async () => {
+  it('by a response that is not stored, is served to no other client, neither then nor when it is complete', async () => {
     const { reading, rest } = await startReading(stored);
     const reloading = proxy.send({ fields: { ...first.fields, ...reload.fields } });
     (await proxy.origin.next()).respond(replacing, patternBytes(0, 10_000, 2));
@@ -101,7 +101,7 @@ describe('what is there in part, is being completed, and is outdated', () => {
     expect(await late.client.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
   });
 
-  it('by a HEAD, is joined by nobody, though nobody gives it a lifetime', async () => {
+  it('by a HEAD, is joined by no request, even if it has no lifetime', async () => {
     const { reading, rest } = await startReading({ etag: '"v1"' });
     proxy.clock.advance(1);
     const head = proxy.send({ method: 'HEAD', ...reload });
@@ -115,8 +115,8 @@ describe('what is there in part, is being completed, and is outdated', () => {
   });
 });
 
-describe('what is there in part, and is just being opened', () => {
-  it('is known to be outdated by those who read it then', async () => {
+describe('a partly stored response that is outdated while it is being opened', () => {
+  it('is known to be outdated once its readers read it', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: stored });
@@ -129,7 +129,7 @@ describe('what is there in part, and is just being opened', () => {
     const resumed = store.hold('resume');
     const reading = proxy.send({ fields: { range: 'bytes=1024-2047' } });
     await resumed.reached;
-    // What is found before it is outdated comes to whoever opens it afterwards.
+    // The entry is found before it is outdated, and is opened afterwards.
     const { find } = store;
     const found = Promise.withResolvers<void>();
     store.find = async (key) => {
@@ -144,7 +144,7 @@ describe('what is there in part, and is just being opened', () => {
     await reloading.bytes();
     await settled();
     found.resolve();
-    // Until the origin has said again that it is current.
+    // It stays outdated until the origin confirms that it is current.
     const rest = await proxy.origin.next();
     const late = await fetched(proxy, replacing, first, patternBytes(0, 10_000, 2));
     expect(await late.client.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
@@ -154,7 +154,7 @@ describe('what is there in part, and is just being opened', () => {
   });
 });
 
-describe('a part that is kept as it came (RFC 9111 §3.3)', () => {
+describe('a fragment (RFC 9111 §3.3)', () => {
   const weak = { 'cache-control': 'max-age=100', etag: 'W/"v1"', 'content-range': 'bytes 9995-9999/10000' };
   const tail: Sent = { fields: { range: 'bytes=-5' } };
 
@@ -178,7 +178,7 @@ describe('a part that is kept as it came (RFC 9111 §3.3)', () => {
     await reused(proxy, tail);
   });
 
-  it('is not kept when a group of it was invalidated while it was passed on (RFC 9875 §3)', async () => {
+  it('is not kept when one of its groups was invalidated while it was passed on (RFC 9875 §3)', async () => {
     const client = proxy.send(tail);
     const exchange = await proxy.origin.next();
     exchange.head({ status: 206, fields: { ...weak, 'content-length': '5', 'cache-groups': '"g"' } });
@@ -195,7 +195,7 @@ describe('a part that is kept as it came (RFC 9111 §3.3)', () => {
   it.each([
     ['another tag', { etag: 'W/"v2"', 'content-length': '10000' }],
     ['another length', { etag: 'W/"v1"', 'content-length': '9999' }],
-  ])('is not given after a HEAD has told %s (§4.3.5)', async (_name, fields) => {
+  ])('is not served after a HEAD with %s (§4.3.5)', async (_name, fields) => {
     await fetched(proxy, { status: 206, fields: weak }, tail, patternBytes(9995, 10_000));
     await reused(proxy, tail);
     proxy.clock.advance(1000);
@@ -203,7 +203,7 @@ describe('a part that is kept as it came (RFC 9111 §3.3)', () => {
     await fetched(proxy, { status: 206, fields: weak }, tail, patternBytes(9995, 10_000));
   });
 
-  it('does not keep the server from ending while its client does not read', async () => {
+  it('does not keep the server from stopping while its client does not read', async () => {
     const client = proxy.send(tail);
     (await proxy.origin.next()).head({ status: 206, fields: { ...weak, 'content-length': '5' } });
     expect(await client.status()).toBe(206);

@@ -1,4 +1,4 @@
-/** Entity tags of our own, where the origin sends none that ranges can rely on, and what is stored only after some uses. */
+/** Entity tags made by Rangeway, where the origin sends no strong validator, and storing only after some uses. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -21,7 +21,7 @@ function open(fields: Record<string, string>, cache: NonNullable<RouteOptions['c
   origin = createRangeOrigin(proxy.origin, { hasRanges: false, fields: { ...soonStale, ...fields } });
 }
 
-/** Fetches, and tells the entity tag that the next client gets. */
+/** Fetches the file. Returns the entity tag that the next client gets. */
 async function fetchedTag(): Promise<string> {
   const ended = proxy.fillEvents().length + 1;
   const client = proxy.send();
@@ -33,14 +33,14 @@ async function fetchedTag(): Promise<string> {
 
 const results = () => proxy.fillEvents().map(({ result }) => result);
 
-/** Anything but a second later than its Last-Modified: a weak one (RFC 9110 §8.8.2.2). */
+/** A Date less than a second after Last-Modified: a weak validator (RFC 9110 §8.8.2.2). */
 const weakDate = {
   'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT',
   date: 'Thu, 01 Jan 2026 00:00:00 GMT',
 };
 const strongDate = { ...weakDate, 'last-modified': 'Wed, 31 Dec 2025 00:00:00 GMT' };
 
-describe('a tag of our own', () => {
+describe('an entity tag made by Rangeway', () => {
   it.each([
     ['whenNone', 'no validator', {}, true],
     ['whenNone', 'a weak tag', { etag: 'W/"v1"' }, false],
@@ -66,7 +66,7 @@ describe('a tag of our own', () => {
     ['no validator', {}],
     ['a weak tag', { etag: 'W/"v1"' }],
   ])(
-    'stays where the same bytes are fetched again from an origin with %s, and so does the generation',
+    'stays the same, as does the generation, when the same bytes are fetched again from an origin with %s',
     async (_name, fields) => {
       open(fields, { ownEntityTags: 'whenWeak' });
       const tag = await fetchedTag();
@@ -77,7 +77,7 @@ describe('a tag of our own', () => {
     },
   );
 
-  it('is another one where other bytes are fetched, be the weak tag of the origin the same', async () => {
+  it('changes when other bytes are fetched, even under the same weak tag of the origin', async () => {
     open({ etag: 'W/"v1"' }, { ownEntityTags: 'whenWeak' });
     const tag = await fetchedTag();
     proxy.clock.advance(61_000);
@@ -87,7 +87,7 @@ describe('a tag of our own', () => {
     await expectWhole(resumed, { seed: 2 });
   });
 
-  it('is for clients only: the origin is asked by the tag that it has sent', async () => {
+  it('is for clients only: the origin is asked with its own tag', async () => {
     open({ etag: 'W/"v1"' }, { ownEntityTags: 'whenWeak' });
     const tag = await fetchedTag();
     proxy.clock.advance(61_000);
@@ -114,7 +114,7 @@ describe('a tag of our own', () => {
 });
 
 describe('storing after some uses', () => {
-  it.each([1, 2, 3])('stores what is asked for the %ith time', async (storeAfterUses) => {
+  it.each([1, 2, 3])('stores the response to request number %i', async (storeAfterUses) => {
     open({ etag: '"v1"' }, { storeAfterUses });
     for (let uses = 1; uses < storeAfterUses; uses += 1) {
       const client = proxy.send();

@@ -1,4 +1,4 @@
-/** Ranges that are absent, at an origin with ranges: what is asked for, how parts join, and when the entry is complete. */
+/** Absent ranges at an origin with ranges: what is requested, how parts join, and when the entry is complete. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { turn } from '../support/clocks/turn.ts';
@@ -23,7 +23,7 @@ afterEach(async () => {
 
 const ranged = (range: string): Sent => ({ fields: { range } });
 
-/** Stores some blocks: each range is fetched for a client of its own. */
+/** Stores some blocks: fetches each range for a client of its own. */
 async function present(...ranges: readonly string[]) {
   for (const range of ranges) {
     const ended = proxy.fillEvents().length + 1;
@@ -77,7 +77,7 @@ describe('the first request for a range', () => {
     expect(await client.field('cache-status')).toBe('rangeway; fwd=uri-miss; fwd-status=206; stored');
   });
 
-  it('with several ranges asks for the first one, and then for each other one that is absent', async () => {
+  it('with several ranges asks for the first range, and then for each other absent one', async () => {
     const client = proxy.send(ranged('bytes=100-199,5000-5099,300-399,-10'));
     const reading = client.bytes();
     for (let requests = 0; requests < 3; requests += 1) await origin.give();
@@ -87,7 +87,7 @@ describe('the first request for a range', () => {
     expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=4096-5119 if "v1"', 'bytes=9216- if "v1"']);
   });
 
-  it('with several ranges does not ask for what lies between them, where the first one is there', async () => {
+  it('with several ranges does not ask for the bytes between them where the first range is stored', async () => {
     await present('bytes=0-9');
     const client = proxy.send(ranged('bytes=100-199,5000-5099'));
     const reading = client.bytes();
@@ -105,14 +105,14 @@ describe('the first request for a range', () => {
     expect(await entry()).toBeUndefined();
   });
 
-  it.each(['bytes=5-1', 'bytes=a', 'lines=0-9'])('that is no range (%s) asks for the whole', async (range) => {
+  it.each(['bytes=5-1', 'bytes=a', 'lines=0-9'])('that is not valid (%s) asks for the whole', async (range) => {
     const client = proxy.send(ranged(range));
     await origin.give();
     await expectWhole(client);
     expect(origin.asked).toEqual(['whole']);
   });
 
-  it('is named by a strong Last-Modified as well', async () => {
+  it('can be continued under a strong Last-Modified as well', async () => {
     const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
     origin.file = { ...origin.file, fields: { 'cache-control': 'max-age=60', 'last-modified': modified } };
     await present('bytes=0-9', 'bytes=5000-5001');
@@ -137,7 +137,7 @@ describe('parts of one strong validator', () => {
     expect(proxy.fillEvents().reduce((sum, { bytes }) => sum + bytes, 0)).toBe(size);
   });
 
-  it('are a hit for what they hold', async () => {
+  it('are a hit for the bytes that they hold', async () => {
     await present('bytes=1024-4000');
     const client = proxy.send(ranged('bytes=1100-4095'));
     await expectPart(client, 1100, 4096);
@@ -149,7 +149,7 @@ describe('parts of one strong validator', () => {
   it.each<[string, Sent, number]>([
     ['HEAD', { method: 'HEAD' }, 200],
     ['If-None-Match', { fields: { 'if-none-match': '"v1"' } }, 304],
-    ['If-Match of another one', { fields: { 'if-match': '"v0"' } }, 412],
+    ['an If-Match that fails', { fields: { 'if-match': '"v0"' } }, 412],
     ['a range behind the end', ranged('bytes=10000-'), 416],
   ])('answer %s without the origin', async (_name, sent, status) => {
     await present('bytes=1024-2047');
@@ -157,7 +157,7 @@ describe('parts of one strong validator', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('do not let only-if-cached reach the origin for what is absent', async () => {
+  it('do not let only-if-cached reach the origin for absent bytes', async () => {
     await present('bytes=1024-2047');
     const fields = { 'cache-control': 'only-if-cached' };
     await expectPart(proxy.send({ fields: { ...fields, range: 'bytes=1024-1033' } }), 1024, 1034);
@@ -172,7 +172,7 @@ describe('parts of one strong validator', () => {
     ['bytes=500-1500', ['bytes=0-1023 if "v1"'], 500, 1501],
     ['bytes=2000-', ['bytes=3072- if "v1"'], 2000, size],
     ['bytes=-100', ['bytes=9216- if "v1"'], 9900, size],
-  ])('leave of %s only what is absent to be asked for', async (range, asked, start, end) => {
+  ])('leave only the absent bytes of %s to be requested', async (range, asked, start, end) => {
     await present('bytes=1024-3071');
     const client = proxy.send(ranged(range));
     const reading = client.bytes();
@@ -184,19 +184,19 @@ describe('parts of one strong validator', () => {
   });
 });
 
-describe('Cache-Status of an entry that is there in part', () => {
+describe('Cache-Status of a partly stored entry', () => {
   it.each<[string, Record<string, string>, number, boolean]>([
-    ['a range that is there', { range: 'bytes=2000-2099' }, 206, true],
-    ['a range that is not', { range: 'bytes=9000-9099' }, 206, false],
+    ['a stored range', { range: 'bytes=2000-2099' }, 206, true],
+    ['an absent range', { range: 'bytes=9000-9099' }, 206, false],
     [
-      'a range that is there, and an If-Range that does not hold',
+      'a stored range with an If-Range that does not hold',
       { range: 'bytes=2000-2099', 'if-range': '"v0"' },
       200,
       false,
     ],
-    ['nothing of the body, for a condition', { 'if-none-match': '"v1"' }, 304, true],
-    ['nothing of the body, for no range is satisfiable', { range: 'bytes=99999-' }, 416, true],
-  ])('tells of %s whether it is a hit', async (_name, fields, status, isHit) => {
+    ['no body, because of a condition', { 'if-none-match': '"v1"' }, 304, true],
+    ['no body, because no range is satisfiable', { range: 'bytes=99999-' }, 416, true],
+  ])('says for %s whether it is a hit', async (_name, fields, status, isHit) => {
     await present('bytes=1024-3071');
     origin.serve();
     const client = proxy.send({ fields });
@@ -207,8 +207,8 @@ describe('Cache-Status of an entry that is there in part', () => {
   });
 });
 
-describe('a plain GET of an entry that is there in part', () => {
-  it('gets what is there at once, while what is missing is asked for', async () => {
+describe('a GET without a range of a partly stored entry', () => {
+  it('gets the stored bytes at once, while the missing bytes are requested', async () => {
     await present('bytes=0-2047', 'bytes=5120-7167');
     const client = proxy.send();
     expect(await client.status()).toBe(200);
@@ -230,7 +230,7 @@ describe('a plain GET of an entry that is there in part', () => {
     expect(proxy.requestEvents().at(-1)).toMatchObject({ outcome: 'miss', reason: 'partial', originBytes });
   });
 
-  it('is a stale one: it is validated before anything of it is sent', async () => {
+  it('has a stale entry validated before any byte of it is sent', async () => {
     await present('bytes=0-2047');
     proxy.clock.advance(61_000);
     const client = proxy.send();
@@ -275,7 +275,7 @@ describe('requests at the same time', () => {
     expect(await proxy.store.find(key)).toHaveLength(1);
   });
 
-  it('for the rest of a stored part share it, and open the store once', async () => {
+  it('for the rest of a partly stored entry share one transfer', async () => {
     await present('bytes=0-1023');
     const clients = [proxy.send(), proxy.send(ranged('bytes=500-')), proxy.send(ranged('bytes=2000-2099'))];
     await origin.give();

@@ -1,4 +1,4 @@
-/** Responses to POST that answer a later GET (RFC 9110 §9.3.3), while clients leave, origins fail and others write. */
+/** Responses to POST that answer a later GET (RFC 9110 §9.3.3), while clients leave, origins fail and other requests invalidate. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -50,8 +50,8 @@ describe('a response to POST with a lifetime and its own Content-Location', () =
     ['another query', { ...own, 'content-location': '/file?1' }, {}, 200],
     ['another authority', { ...own, 'content-location': 'http://other.example/file' }, {}, 200],
     ['another scheme', { ...own, 'content-location': 'https://files.example/file' }, {}, 200],
-    ['two of them', { ...own, 'content-location': '/file, /file' }, {}, 200],
-    ['none', { 'cache-control': 'max-age=100' }, {}, 200],
+    ['two locations', { ...own, 'content-location': '/file, /file' }, {}, 200],
+    ['no Content-Location', { 'cache-control': 'max-age=100' }, {}, 200],
     ['no lifetime', { 'content-location': '/file', 'last-modified': 'Wed, 01 Jan 2025 00:00:00 GMT' }, {}, 200],
     ['private', { ...own, 'cache-control': 'private, max-age=100' }, {}, 200],
     ['no-store', { ...own, 'cache-control': 'no-store, max-age=100' }, {}, 200],
@@ -63,7 +63,7 @@ describe('a response to POST with a lifetime and its own Content-Location', () =
     ['a 500', own, {}, 500],
     ['another method', own, { method: 'PUT' }, 200],
     ['an override of the method', own, { fields: { 'x-http-method-override': 'DELETE' } }, 200],
-  ])('(%s) is passed on and not kept, and says nothing of GET', async (_name, fields, sent, status) => {
+  ])('(%s) is passed on and not stored, and a later GET asks the origin', async (_name, fields, sent, status) => {
     const { client } = await fetched(proxy, { status, fields }, { ...post, ...sent });
     expect(await client.bytes()).toEqual(Buffer.from(storedBody));
     const again = await fetched(proxy, { fields: named });
@@ -71,7 +71,7 @@ describe('a response to POST with a lifetime and its own Content-Location', () =
     await reused(proxy);
   });
 
-  it('takes the place of what was stored, whatever its variant', async () => {
+  it('replaces the stored responses of all variants', async () => {
     await fetched(proxy, { fields: { ...named, vary: 'Accept-Language' } }, { fields: { 'accept-language': 'de' } });
     await fetched(proxy, { fields: named });
     await fetched(proxy, { fields: { ...named, etag: '"v2"' } }, post, patternBytes(0, 50, 2));
@@ -81,7 +81,7 @@ describe('a response to POST with a lifetime and its own Content-Location', () =
     }
   });
 
-  it('is for those who send what its Vary names, but for what is about the content of the POST', async () => {
+  it('is selected by its Vary, except for fields that describe the content of the POST', async () => {
     const sent = { 'accept-language': 'de', 'content-type': 'text/plain' };
     const vary = { ...named, vary: 'Accept-Language, Content-Type' };
     await fetched(proxy, { fields: vary }, { ...post, fields: sent });
@@ -98,7 +98,7 @@ describe('a response to POST with a lifetime and its own Content-Location', () =
     expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(storedBody));
   });
 
-  it('is read along by a GET that comes while it arrives', async () => {
+  it('is shared by a GET that comes while it arrives', async () => {
     const posting = proxy.send(post);
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...named, 'content-length': '3000' } });
@@ -113,8 +113,8 @@ describe('a response to POST with a lifetime and its own Content-Location', () =
   });
 });
 
-describe('a response to POST that does not come to its end as it should', () => {
-  it('is kept when the client leaves midway', async () => {
+describe('an interrupted response to POST', () => {
+  it('is stored when its client leaves midway', async () => {
     const client = proxy.send(post);
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...named, 'content-length': '3000' } });
@@ -127,7 +127,7 @@ describe('a response to POST that does not come to its end as it should', () => 
     expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(storedBody));
   });
 
-  it('goes on for a GET that reads along when its own client leaves', async () => {
+  it('goes on for a GET that shares it when its own client leaves', async () => {
     await proxy.close();
     start({ fill: { onAbort: 'stop' } });
     const posting = proxy.send(post);
@@ -143,7 +143,7 @@ describe('a response to POST that does not come to its end as it should', () => 
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('ends with its client on a route that says so', async () => {
+  it('ends with its client under onAbort stop', async () => {
     await proxy.close();
     start({ fill: { onAbort: 'stop' } });
     const client = proxy.send(post);
@@ -157,14 +157,14 @@ describe('a response to POST that does not come to its end as it should', () => 
     await fetched(proxy, { fields: named });
   });
 
-  it('leaves nothing behind when the client left before it came', async () => {
+  it('is aborted when its client leaves before it arrives', async () => {
     const client = proxy.send(post);
     const exchange = await proxy.origin.next();
     await client.leave();
     expect(exchange.request.signal.aborted).toBe(true);
   });
 
-  it.each([0, 3])('is cut where it breaks off, and not stored (%i attempts)', async (resumeAttempts) => {
+  it.each([0, 3])('is cut off where it breaks off, and not stored (%i attempts)', async (resumeAttempts) => {
     await proxy.close();
     start({ fill: { resumeAttempts } });
     const client = proxy.send(post);
@@ -179,8 +179,8 @@ describe('a response to POST that does not come to its end as it should', () => 
   });
 });
 
-describe('a response to POST, and what others change meanwhile (RFC 9111 §4.4)', () => {
-  it('is not kept when another one has invalidated the target since it was asked for', async () => {
+describe('a response to POST, while other requests change the target (RFC 9111 §4.4),', () => {
+  it('is not stored when another request has invalidated the target since the POST was sent', async () => {
     const posting = proxy.send(post);
     const exchange = await proxy.origin.next();
     await fetched(proxy, { status: 204 }, { method: 'PUT' }, noBytes);
@@ -190,7 +190,7 @@ describe('a response to POST, and what others change meanwhile (RFC 9111 §4.4)'
     await fetched(proxy, { fields: { ...named, etag: '"v2"' } });
   });
 
-  it('is not kept when a group of it was invalidated since it was asked for (RFC 9875 §3)', async () => {
+  it('is not stored when one of its groups was invalidated since the POST was sent (RFC 9875 §3)', async () => {
     const posting = proxy.send(post);
     const exchange = await proxy.origin.next();
     const fields = { 'cache-group-invalidation': '"g"' };
@@ -201,7 +201,7 @@ describe('a response to POST, and what others change meanwhile (RFC 9111 §4.4)'
     await fetched(proxy, { fields: { ...named, etag: '"v2"' } });
   });
 
-  it('keeps a GET that is on its way out of the store', async () => {
+  it('keeps the response to an earlier GET out of the store', async () => {
     const getting = proxy.send();
     const older = await proxy.origin.next();
     await fetched(proxy, { fields: { ...named, etag: '"v2"' } }, post, patternBytes(0, 50, 2));

@@ -1,6 +1,6 @@
 /**
- * Requests, answers, purges and steps of the store in any order: who comes after a hard purge gets nothing that was fetched
- * before it was called, and who comes after a soft one nothing that was not validated since.
+ * Requests, answers, purges and steps of the store in any order. A request after a hard purge gets no response that was fetched
+ * before the purge was called. A request after a soft purge gets no response that was not validated since.
  */
 
 import fc from 'fast-check';
@@ -25,7 +25,7 @@ type Move =
   | { readonly kind: 'release' }
   | { readonly kind: 'pass'; readonly ms: number };
 
-/** What is purged, and what is asked for: the last one is another spelling of the second. */
+/** The purged targets, and the requested ones. The last requested target is another spelling of the second. */
 const targets = ['/a', '/b'];
 const askedTargets = [...targets, '/%62'];
 const size = 2500;
@@ -65,14 +65,14 @@ class Story {
   readonly #proxy: WholeProxy;
   readonly #store: SteeredStore;
   readonly #held: Held[] = [];
-  /** The exchanges in the order in which they were begun: the first one has the number 1. */
+  /** Numbers of the exchanges, in the order in which they were begun, from 1. */
   readonly #numbers = new Map<FakeExchange, number>();
   readonly #finishing: (() => void)[] = [];
   readonly #reading: Promise<void>[] = [];
   readonly #purging: Promise<unknown>[] = [];
-  /** The last exchange that has confirmed a version. */
+  /** By version: the number of the last exchange that has confirmed it. */
   readonly #confirmed = new Map<number, number>();
-  /** The numbers that what is given now must be above, by what the last purges were. */
+  /** By mode of the last purge: a response served now must come from an exchange with a higher number. */
   readonly #above: Record<Mode, number> = { hard: 0, soft: 0 };
 
   constructor(processes: number) {
@@ -109,9 +109,9 @@ class Story {
     this.#number();
   }
 
-  /** Lets all happen that was begun. */
+  /** Finishes all that was begun. */
   async end(): Promise<void> {
-    // What was held up may be held up again, and what was answered have others ask.
+    // A released step may be held again, and an answer may cause another request.
     for (let round = 0; round < 20; round += 1) {
       for (const held of this.#held.splice(0)) held.release();
       for (const finish of this.#finishing.splice(0)) finish();
@@ -179,12 +179,12 @@ class Story {
       mode,
     });
     this.#above[mode] = Math.max(this.#above[mode], begun);
-    // What is not there needs no validation.
+    // A hard purge leaves no older response that could be validated.
     if (mode === 'hard') this.#above.soft = Math.max(this.#above.soft, begun);
   }
 }
 
-/** More runs than usual find what is rare. */
+/** More runs than the default find rarer failures. */
 const { RANGEWAY_TEST_RUNS = '700' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 
@@ -192,7 +192,7 @@ it.each([
   [1, runs],
   [3, Math.ceil(runs / 2)],
 ])(
-  'purges all that there was in %i processes, in whatever state it is',
+  'purges apply to all older responses in %i processes, in whatever state they are',
   { timeout: 60_000 + 100 * runs },
   async (count, numRuns) => {
     await fc.assert(

@@ -1,4 +1,4 @@
-/** PURGE requests to the listeners: what they do, what they say, and that nobody else can send them. */
+/** PURGE requests to the listeners: what they remove, what they answer, and which clients may send them. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access/access.ts';
@@ -10,7 +10,7 @@ import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies
 
 const fresh = { 'cache-control': 'max-age=100, stale-if-error=100', etag: '"v1"', 'surrogate-key': 'red' };
 const noBytes = new Uint8Array();
-/** Named; `192.0.2.7`, which clients have where nothing is said, is not. */
+/** May purge. `192.0.2.7`, the default address of clients, may not. */
 const operator = '198.51.100.1';
 const refused = '203.0.113.1';
 
@@ -38,7 +38,7 @@ async function purge(sent: Sent = {}): Promise<unknown> {
 }
 
 describe('PURGE', () => {
-  it('removes what is stored for its URL, and says how much; that there is nothing is no failure', async () => {
+  it('removes the entries of its URL, and answers how many they were, which may be 0', async () => {
     await fetched(proxy, { fields: fresh });
     await fetched(proxy, { fields: fresh }, { target: '/other' });
     expect(await purge({ target: '/x/../%66ile' })).toEqual([200, { purged: 1 }]);
@@ -47,14 +47,14 @@ describe('PURGE', () => {
     await fetched(proxy, { fields: fresh });
   });
 
-  it('removes all whose URL begins like its own', async () => {
+  it('removes all entries whose URL begins with its own, under Rangeway-Purge prefix', async () => {
     for (const target of ['/a/1', '/a/2', '/b']) await fetched(proxy, { fields: fresh }, { target });
     expect(await purge({ target: '/a/', fields: { 'rangeway-purge': 'prefix' } })).toEqual([200, { purged: 2 }]);
     await reused(proxy, { target: '/b' });
     await fetched(proxy, { fields: fresh }, { target: '/a/1' });
   });
 
-  it.each(['surrogate-key', 'cache-tag'])('removes what has a tag that its %s names', async (name) => {
+  it.each(['surrogate-key', 'cache-tag'])('removes the entries with a tag in its %s', async (name) => {
     await fetched(proxy, { fields: fresh });
     expect(await purge({ target: '/', fields: { [name]: 'blue' } })).toEqual([200, { purged: 0 }]);
     await reused(proxy);
@@ -62,7 +62,7 @@ describe('PURGE', () => {
     await fetched(proxy, { fields: fresh });
   });
 
-  it('has it validated, where it says soft, and served stale where the origin fails', async () => {
+  it('has the entry validated, or served stale where the origin fails, under Rangeway-Purge soft', async () => {
     await fetched(proxy, { fields: fresh });
     expect(await purge({ fields: { 'rangeway-purge': 'soft' } })).toEqual([200, { purged: 1 }]);
     const client = proxy.send();
@@ -74,11 +74,11 @@ describe('PURGE', () => {
     await reused(proxy);
   });
 
-  it('is told to those who run the server, and is one request of the log', async () => {
+  it('is reported as an admin event, and as one request of the log', async () => {
     await purge({ fields: { 'cache-tag': 'red' } });
     await purge({ target: '/a?b', fields: { 'rangeway-purge': 'prefix,soft' } });
-    const told = proxy.events.filter(({ kind }) => kind === 'admin');
-    expect(told).toEqual([
+    const reported = proxy.events.filter(({ kind }) => kind === 'admin');
+    expect(reported).toEqual([
       { kind: 'admin', level: 'info', action: 'purge', peer: operator, message: 'purged 0: with a tag of "red"' },
       {
         kind: 'admin',
@@ -95,25 +95,25 @@ describe('PURGE', () => {
   });
 
   it.each<[string, Sent]>([
-    ['others', { peer: '192.0.2.7' }],
-    ['those whom the route does not let in', { peer: refused }],
+    ['other clients', { peer: '192.0.2.7' }],
+    ['clients that the route does not let in', { peer: refused }],
     [
-      'those who are told to be named by nobody who is trusted',
+      'clients that are named only by an untrusted X-Forwarded-For',
       { fields: { 'x-forwarded-for': operator }, peer: '192.0.2.7' },
     ],
-  ])('is refused to %s', async (_who, sent) => {
+  ])('is refused to %s', async (_name, sent) => {
     await fetched(proxy, { fields: fresh });
     expect(await purge(sent)).toEqual([403, { title: 'Forbidden', status: 403, detail: expect.any(String) }]);
     await reused(proxy);
   });
 
-  it('is refused where it cannot be told what it means', async () => {
+  it('is refused with an unknown value of Rangeway-Purge', async () => {
     await fetched(proxy, { fields: fresh });
     expect(await purge({ fields: { 'rangeway-purge': 'softly' } })).toMatchObject([400, { status: 400 }]);
     await reused(proxy);
   });
 
-  it('goes to the origin where the route names nobody, as any method', async () => {
+  it('goes to the origin like any other method where the route names no address', async () => {
     await proxy.close();
     proxy = createWholeProxy();
     await fetched(proxy, { fields: fresh });

@@ -1,4 +1,4 @@
-/** What those who run a server have removed while it is stored, on its way, or about to be found: nobody gets a byte of it after. */
+/** Purges of responses that are stored, arriving, or about to be found: no later request gets a byte of them. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type InvalidationMessage, noFleet } from '../../src/cache/fleet.ts';
@@ -43,7 +43,7 @@ function purge(by: By, mode: 'hard' | 'soft' = 'hard'): Promise<number> {
   return proxy.cache.purge({ ...orderBy(by), mode });
 }
 
-/** A HEAD that reaches the origin, and what it is answered with besides what is stored. */
+/** Sends a HEAD that reaches the origin, which answers with these fields, a lifetime and the stored length. */
 async function headed(fields: Record<string, string>): Promise<void> {
   const client = proxy.send({ method: 'HEAD', fields: { 'cache-control': 'no-cache' } });
   const head = { 'cache-control': 'max-age=100', 'content-length': '3000', ...fields };
@@ -52,7 +52,7 @@ async function headed(fields: Record<string, string>): Promise<void> {
   await settled();
 }
 
-/** The next request is answered by the origin, with other bytes, and they are stored. */
+/** Expects that the origin answers the next request, with newer bytes, which are stored. */
 async function expectNewer(): Promise<void> {
   const client = proxy.send();
   (await proxy.origin.next()).respond({ fields: newer }, newerBody);
@@ -62,7 +62,7 @@ async function expectNewer(): Promise<void> {
 }
 
 describe.each(ways)('a hard purge by %s', (by) => {
-  it('removes what is stored, and says how much it was', async () => {
+  it('removes the stored entries, and returns how many they were', async () => {
     await fetched(proxy, { fields: tagged });
     expect(await purge(by)).toBe(1);
     expect(await purge(by)).toBe(0);
@@ -90,7 +90,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
     await fetched(proxy, { fields: newer }, resume, newerBody);
   });
 
-  it('removes what is there in part', async () => {
+  it('removes partly stored entries', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: tagged });
@@ -106,7 +106,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
     expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=0-1023']);
   });
 
-  it('is not joined on its way, whose readers get it all', async () => {
+  it('keeps an arriving response from being joined, while its readers get all of it', async () => {
     const reading = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...tagged, 'content-length': '3000' } });
@@ -120,7 +120,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
     expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
   });
 
-  it.each<Step>(['openWriter', 'writeBlock', 'publish', 'commit'])('waits for what is at %s', async (step) => {
+  it.each<Step>(['openWriter', 'writeBlock', 'publish', 'commit'])('waits for a fill at %s', async (step) => {
     const held = store.hold(step);
     const reading = proxy.send();
     const exchange = await proxy.origin.next();
@@ -130,7 +130,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
     await settled();
     held.release();
     await purging;
-    // It is not found even for a moment.
+    // The purged response is not found even for a moment.
     const client = proxy.send();
     (await proxy.origin.next()).respond({ fields: newer }, newerBody);
     expect(Buffer.from(await client.bytes()).equals(newerBody)).toBe(true);
@@ -139,7 +139,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
     expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
   });
 
-  it('does not let a validation bring it back that was asked for before', async () => {
+  it('is not undone by a validation that was requested before', async () => {
     await fetched(proxy, { fields: tagged });
     proxy.clock.advance(101_000);
     const client = proxy.send();
@@ -153,7 +153,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
     await expectNewer();
   });
 
-  it('is over for those who come after it, though its response has not come yet', async () => {
+  it('makes later requests ask again, instead of sharing a response that was requested before', async () => {
     const early = proxy.send();
     const exchange = await proxy.origin.next();
     await purge(by);
@@ -166,7 +166,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
     await late.bytes();
   });
 
-  it('does not let those in who complete what is being removed', async () => {
+  it('keeps later requests from an entry that is being completed while it is removed', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: tagged });
@@ -193,7 +193,7 @@ describe.each(ways)('a hard purge by %s', (by) => {
 describe.each(ways)('a soft purge by %s', (by) => {
   beforeEach(() => proxy.clock.advance(1000));
 
-  it('has what is stored validated before it is used again', async () => {
+  it('has a stored entry validated before it is used again', async () => {
     await fetched(proxy, { fields: tagged });
     expect(await purge(by, 'soft')).toBe(1);
     proxy.clock.advance(1);
@@ -202,7 +202,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await reused(proxy);
   });
 
-  it('gives what is new where the origin has it', async () => {
+  it('makes the origin send the new response where it has one', async () => {
     await fetched(proxy, { fields: tagged });
     await purge(by, 'soft');
     await expectNewer();
@@ -211,7 +211,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
   it.each([
     ['stale-if-error=50', 200],
     ['must-revalidate', 502],
-  ])('leaves it to %s whether it is given when the origin fails', async (directive, status) => {
+  ])('leaves it to %s whether the entry is served when the origin fails', async (directive, status) => {
     await fetched(proxy, { fields: { ...tagged, 'cache-control': `max-age=100, ${directive}` } });
     await purge(by, 'soft');
     const client = proxy.send();
@@ -221,7 +221,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await settled();
   });
 
-  it('lets it be given no longer than if its lifetime had ended then', async () => {
+  it('lets the entry be served stale no longer than if its lifetime had ended then', async () => {
     await fetched(proxy, { fields: { ...tagged, 'cache-control': 'max-age=100, stale-if-error=50' } });
     await purge(by, 'soft');
     proxy.clock.advance(50_001);
@@ -231,7 +231,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await client.bytes();
   });
 
-  it('lets transfers go on, and has what they bring validated', async () => {
+  it('lets transfers go on, and has their responses validated', async () => {
     const reading = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...tagged, 'content-length': '3000' } });
@@ -248,7 +248,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     expect(proxy.origin.requests).toBe(2);
   });
 
-  it.each<Step>(['openWriter', 'writeBlock', 'publish', 'commit'])('is heeded by what is at %s', async (step) => {
+  it.each<Step>(['openWriter', 'writeBlock', 'publish', 'commit'])('applies to a fill at %s', async (step) => {
     const held = store.hold(step);
     const reading = proxy.send();
     (await proxy.origin.next()).respond({ fields: tagged }, storedBody);
@@ -262,7 +262,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await fetched(proxy, { fields: newer }, {}, newerBody);
   });
 
-  it('is not undone by a validation that was asked for before', async () => {
+  it('is not undone by a validation that was requested before', async () => {
     await fetched(proxy, { fields: tagged });
     proxy.clock.advance(101_000);
     const client = proxy.send();
@@ -278,8 +278,8 @@ describe.each(ways)('a soft purge by %s', (by) => {
   });
 
   it.each([
-    ['is over with a HEAD that names the version', { etag: '"v1"' }, true],
-    ['outlives a HEAD that names none', {}, false],
+    ['ends with a HEAD that has the same entity tag', { etag: '"v1"' }, true],
+    ['outlives a HEAD without an entity tag', {}, false],
   ])('%s', async (_name, head, isOver) => {
     await fetched(proxy, { fields: tagged });
     await purge(by, 'soft');
@@ -289,7 +289,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     else await fetched(proxy, { fields: newer }, {}, newerBody);
   });
 
-  it('waits for what a HEAD has told before', async () => {
+  it('waits for an update by an earlier HEAD', async () => {
     await fetched(proxy, { fields: tagged });
     proxy.clock.advance(1);
     const held = store.hold('replaceMetadata');
@@ -307,7 +307,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await heading;
   });
 
-  it('waits for what a part has told before', async () => {
+  it('waits for an update by an earlier part', async () => {
     await proxy.close();
     start({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: tagged });
@@ -329,7 +329,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await Promise.all([heeding, giving, second.bytes()]);
   });
 
-  it('removes pinned generations, which nothing validates', async () => {
+  it('removes pinned generations, which are never validated', async () => {
     await proxy.close();
     start({ route: { cache: { pinSeconds: 100 } } });
     await fetched(proxy, { fields: tagged });
@@ -342,18 +342,18 @@ describe.each(ways)('a soft purge by %s', (by) => {
   });
 });
 
-describe('the other processes', () => {
+describe('an invalidation in several processes', () => {
   const order = { keys: ['k'], prefixes: ['p'], tags: ['tag:red'] };
 
   it.each(['hard', 'soft'] as const)(
-    'are told of a %s purge before what is stored is changed, and after',
+    'is announced for a %s purge before the store is changed, and after',
     async (mode) => {
       await proxy.close();
-      const told: unknown[] = [];
+      const announced: unknown[] = [];
       const tell = async (news: InvalidationMessage) => {
         await turn();
         const [entry] = (await store.list({ kind: 'tag', tag: 'tag:red' }, 1)).entries;
-        told.push([
+        announced.push([
           news,
           entry === undefined ? 'gone' : entry.metadata.expiredAt === undefined ? 'as it was' : 'expired',
         ]);
@@ -363,14 +363,14 @@ describe('the other processes', () => {
       await proxy.cache.purge({ ...order, mode });
       const expiredAt = mode === 'soft' ? proxy.clock.now() : undefined;
       const news = { kind: 'invalidated', ...order, expiredAt };
-      expect(told).toEqual([
+      expect(announced).toEqual([
         [news, 'as it was'],
         [news, mode === 'hard' ? 'gone' : 'expired'],
       ]);
     },
   );
 
-  it('are heeded once nothing that began before can be stored any more', async () => {
+  it('is applied once no response that began before can be stored any more', async () => {
     const held = store.hold('commit');
     const reading = proxy.send();
     (await proxy.origin.next()).respond({ fields: tagged }, storedBody);
@@ -390,7 +390,7 @@ describe('the other processes', () => {
 });
 
 describe('tags', () => {
-  it.each(['red', 'blue', 'a b', 'c'])('%j is one of the response', async (tag) => {
+  it.each(['red', 'blue', 'a b', 'c'])('%j belongs to the response', async (tag) => {
     await fetched(proxy, { fields: tagged });
     const none = { keys: [], prefixes: [] };
     for (const other of ['Red', 're', 'a', 'b', '"red"', '']) {
@@ -408,7 +408,7 @@ describe('tags', () => {
     expect(await client.field('cache-tag')).toBe('a b,c');
   });
 
-  it('are those that a 304 has brought last', async () => {
+  it('are those of the last 304', async () => {
     await fetched(proxy, { fields: tagged });
     proxy.clock.advance(101_000);
     await fetched(proxy, { status: 304, fields: { 'surrogate-key': 'green' } }, {}, noBytes);
@@ -418,7 +418,7 @@ describe('tags', () => {
     await expectNewer();
   });
 
-  it('are none that an origin can invalidate, nor that groups can be taken for', async () => {
+  it('cannot be invalidated by an origin, nor confused with groups', async () => {
     await fetched(proxy, { fields: { ...tagged, 'surrogate-key': '["http://files.example","g"]' } });
     const fields = { 'cache-group-invalidation': '"g", "red", "tag:red", "c"' };
     await fetched(proxy, { status: 204, fields }, { method: 'PUT', target: '/elsewhere' }, noBytes);
@@ -427,7 +427,7 @@ describe('tags', () => {
 });
 
 describe('a prefix', () => {
-  it('is a text: with a slash at its end it is for what is below only', async () => {
+  it('is compared as text: with a slash at its end it covers only the targets below', async () => {
     for (const target of ['/a', '/ab', '/a/b', '/b']) await fetched(proxy, { fields: tagged }, { target });
     const below = prefixesOf({ authority: 'files.example', target: '/a/' }, [proxy.route]);
     expect(await proxy.cache.purge({ keys: [], prefixes: below, tags: [], mode: 'hard' })).toBe(1);

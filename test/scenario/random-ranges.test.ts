@@ -14,7 +14,7 @@ interface Part {
   readonly bytes: Uint8Array;
 }
 
-/** Which bytes a set asks for, by looking at each. */
+/** Marks the bytes that a range set asks for, one by one. */
 function wanted(specs: readonly RangeSpec[], size: number): boolean[] {
   return Array.from({ length: size }, (_, at) => specs.some((spec) => isWanted(spec, at, size)));
 }
@@ -24,7 +24,7 @@ function isWanted(spec: RangeSpec, at: number, size: number): boolean {
   return at >= spec.first && (spec.kind === 'open' || at <= spec.last);
 }
 
-/** The parts of a 206 with their places, as a client takes them apart. */
+/** Returns the parts of a 206 with their offsets, parsed as a client does. */
 async function partsOf(client: Client): Promise<Part[]> {
   const body = Buffer.from(await client.bytes());
   const contentRange = await client.field('content-range');

@@ -10,10 +10,10 @@ import { DiskGround } from '../support/traffic/traffic-disk.ts';
 import { diskPlans } from '../support/traffic/traffic-plan.ts';
 import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
-/** More runs than usual find what is rare. */
+/** More runs than the default find rarer failures. */
 const { RANGEWAY_TEST_RUNS = '150' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
-/** Enough for a slow disk, and for making a failure small. */
+/** Milliseconds: enough for a slow disk, and to shrink a failing plan. */
 const timeout = 60_000 + 1000 * runs;
 
 describe('random traffic over a disk', () => {

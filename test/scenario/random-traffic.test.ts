@@ -1,4 +1,4 @@
-/** Random traffic with random faults: no wrong or foreign byte, nobody waits for ever, nothing is left open. */
+/** Random traffic with random faults: no wrong byte, no byte of another client, no endless wait, and nothing left open. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -7,14 +7,14 @@ import { MemoryGround } from '../support/traffic/traffic-ground.ts';
 import { plans } from '../support/traffic/traffic-plan.ts';
 import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
-/** More runs than usual find what is rare. */
+/** More runs than the default find rarer failures. */
 const { RANGEWAY_TEST_RUNS = '500' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
-/** Enough for making a failure small. */
+/** Milliseconds: enough to shrink a failing plan. */
 const timeout = 60_000 + 20 * runs;
 
 describe('random traffic', () => {
-  it('gets no wrong byte and none that is for others, does not wait for ever, and leaves nothing open', {
+  it('gets no wrong byte and no byte of another client, does not wait for ever, and leaves nothing open', {
     timeout,
   }, async () => {
     const unhandled = noteUnhandled();

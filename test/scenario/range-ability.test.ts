@@ -1,4 +1,4 @@
-/** What is learned of an origin's ranges by what it sends, and for how long. */
+/** What responses of an origin show about its range support, and for how long that is remembered. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RangeMode } from '../../src/origin/range-ability.ts';
@@ -16,7 +16,7 @@ import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-prox
 import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
 
 const size = 10_000;
-/** How long an origin that has disappointed is not asked for parts. */
+/** Milliseconds for which an origin that sent no part is not asked for parts. */
 const forgetAfterMs = 600_000;
 
 let proxy: WholeProxy;
@@ -29,10 +29,10 @@ function open(mode: RangeMode): void {
   origin = createRangeOrigin(proxy.origin);
 }
 
-const told = () => proxy.events.filter(({ kind }) => kind === 'origin');
+const originEvents = () => proxy.events.filter(({ kind }) => kind === 'origin');
 
 let targets = 0;
-/** Asks for bytes 5000-5099 of a file that was never asked for. */
+/** Asks for bytes 5000-5099 of a file that was not asked for before. */
 const sendCold = () => proxy.send({ target: `/${++targets}`, fields: { range: 'bytes=5000-5099' } });
 const expectCold = (client: ReturnType<typeof sendCold>) => expectPart(client, 5000, 5100);
 
@@ -44,10 +44,10 @@ describe('an origin that is asked for a part', () => {
       await expectCold(client);
     }
     expect(origin.asked).toEqual(['bytes=4096-5119', 'bytes=4096-5119']);
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
   });
 
-  it('and sends the whole has it stored, and is asked for parts of other files, for that costs nothing', async () => {
+  it('and sends the whole has it stored, and is asked for parts of other files, because that costs nothing', async () => {
     origin.file = { ...origin.file, hasRanges: false };
     for (let files = 0; files < 3; files += 1) {
       const client = sendCold();
@@ -57,10 +57,10 @@ describe('an origin that is asked for a part', () => {
     expect(origin.asked).toEqual(Array(3).fill('bytes=4096-5119'));
     await proxy.fillsEnded(3);
     expect(proxy.fillEvents().map(({ result, bytes }) => [result, bytes])).toEqual(Array(3).fill(['stored', size]));
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
   });
 
-  it('and sends the whole is not asked for parts of what is coming already, for a while', async () => {
+  it('and sends the whole is not asked for parts of a file that is arriving, for a while', async () => {
     origin.file = { ...origin.file, hasRanges: false };
     const first = sendCold();
     await origin.give();
@@ -92,7 +92,7 @@ describe('an origin that is asked for a part', () => {
     ['never', false, ['whole', 'whole']],
     ['always', true, ['bytes=4096-5119', 'bytes=4096-5119']],
     ['auto', false, ['bytes=4096-5119', 'bytes=4096-5119']],
-  ])('under `%s`, where having ranges is %s, gets %s', async (mode, hasRanges, asked) => {
+  ])('under `%s`, where having ranges is %s, is asked for %s', async (mode, hasRanges, asked) => {
     await proxy.close();
     open(mode);
     origin.file = { ...origin.file, hasRanges };
@@ -114,7 +114,7 @@ describe('an origin that is asked for a part', () => {
     expect(origin.asked).not.toContain('whole');
   });
 
-  it('under `never` is not asked for what is missing of a broken transfer either', async () => {
+  it('under `never` is not asked for the missing bytes of a broken transfer either', async () => {
     await proxy.close();
     open('never');
     const client = proxy.send();
@@ -127,18 +127,18 @@ describe('an origin that is asked for a part', () => {
   });
 });
 
-describe('a 206 that no other part may be joined to', () => {
+describe('a 206 that cannot be combined with other parts', () => {
   it.each<[string, Twist]>([
     ['has a weak entity tag', (honest) => retagged(honest, 'W/"v1"')],
     ['has no validator', (honest) => without(honest, 'etag')],
-    ['does not tell the length of the whole', (honest) => withContentRange(honest, '4096-5119/*')],
+    ['does not state the length of the whole', (honest) => withContentRange(honest, '4096-5119/*')],
   ])('because it %s is no lie: the whole is fetched and stored', async (_name, twist) => {
     const client = sendCold();
     await origin.give(twist);
     await origin.give((honest) => twist({ ...honest, status: 200 }));
     await expectCold(client);
     expect(origin.asked).toEqual(['bytes=4096-5119', 'whole']);
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
     const next = sendCold();
     await origin.give();
     await expectCold(next);
@@ -147,7 +147,7 @@ describe('a 206 that no other part may be joined to', () => {
 });
 
 describe('an origin that is distrusted', () => {
-  it('is told of again when it had been trusted in between', async () => {
+  it('is reported again when it was trusted in between', async () => {
     const lie: Twist = (honest) => unsatisfied(honest, size);
     for (const [twist, count] of [
       [lie, 1],
@@ -159,13 +159,13 @@ describe('an origin that is distrusted', () => {
       await origin.give(twist);
       if (twist !== undefined) await origin.give();
       await expectCold(client);
-      expect(told()).toHaveLength(count);
+      expect(originEvents()).toHaveLength(count);
     }
   });
 });
 
 describe('an origin that flaps between 200 and 206', () => {
-  it('gives every client the right bytes, and keeps one generation', async () => {
+  it('gives every client the right bytes, and is not distrusted', async () => {
     let requests = 0;
     origin.serve((honest) => (++requests % 2 === 0 ? asWhole(honest, size) : honest));
     for (let turns = 0; turns < 30; turns += 1) {
@@ -174,6 +174,6 @@ describe('an origin that flaps between 200 and 206', () => {
       const client = proxy.send({ target: `/${turns % 3}`, fields: { range: `bytes=${start}-${start + 500}` } });
       await expectPart(client, start, start + 501);
     }
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** An origin that lies about ranges: its clients get the right bytes or are cut, and it is treated as having none. */
+/** An origin that lies about ranges: clients get the right bytes or are cut off, and the origin counts as having no ranges. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { settled } from '../support/clients/conversation.ts';
@@ -18,7 +18,7 @@ import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
-/** How long an origin that has disappointed is not asked for parts. */
+/** Milliseconds for which a distrusted origin is not asked for parts. */
 const forgetAfterMs = 600_000;
 
 let proxy: WholeProxy;
@@ -29,29 +29,29 @@ beforeEach(() => {
 });
 afterEach(() => proxy.close());
 
-const told = () => proxy.events.filter(({ kind }) => kind === 'origin');
+const originEvents = () => proxy.events.filter(({ kind }) => kind === 'origin');
 
 let targets = 0;
-/** Asks for bytes 5000-5099 of a file that was never asked for. */
+/** Asks for bytes 5000-5099 of a file that was not asked for before. */
 const sendCold = () => proxy.send({ target: `/${++targets}`, fields: { range: 'bytes=5000-5099' } });
 const expectCold = (client: ReturnType<typeof sendCold>) => expectPart(client, 5000, 5100);
 
-/** As it would be if another range had been asked for. */
+/** Answers as if another range had been asked for. */
 const elsewhere =
   (start: number, end: number): Twist =>
   (honest) =>
     honest.status === 206 ? withSpan(honest, { start, end }, size) : honest;
 
-/** A part that ends 100 bytes before the end that its Content-Range states, and is framed so. */
+/** Sends a part that ends 100 bytes before its Content-Range does. Its Content-Length is that of the bytes sent. */
 const shorterThanStated: Twist = (honest) =>
   honest.status === 206 ? { ...honest, span: { start: honest.span.start, end: honest.span.end - 100 } } : honest;
 const shorterInChunks: Twist = (honest) => ({ ...shorterThanStated(honest), isChunked: true });
 
-/** What answers a first Range, for which no bytes are known yet. */
+/** Wrong answers to the first Range of a file. */
 const firstLies: [string, Twist][] = [
   ['a 206 without Content-Range', (honest) => without(honest, 'content-range')],
-  ['a 206 with a Content-Range that cannot be', (honest) => withContentRange(honest, `4096-5119/5000`)],
-  ['a 206 that is turned round', (honest) => withContentRange(honest, `5119-4096/${size}`)],
+  ['a 206 with an impossible Content-Range', (honest) => withContentRange(honest, `4096-5119/5000`)],
+  ['a 206 whose first byte comes after its last', (honest) => withContentRange(honest, `5119-4096/${size}`)],
   ['a 206 in another unit', (honest) => ({ ...honest, fields: { ...honest.fields, 'content-range': 'lines 1-2/3' } })],
   ['a 206 of less than a block', elsewhere(4096, 4999)],
   ['a 206 of a few bytes elsewhere', elsewhere(0, 10)],
@@ -63,7 +63,7 @@ const firstLies: [string, Twist][] = [
   ['a 416 with a length that holds the range', (honest) => unsatisfied(honest, size)],
 ];
 
-describe('an origin that answers the first Range by', () => {
+describe('an origin that answers the first Range with', () => {
   it('a 206 that turns out to have fewer bytes than its Content-Range is asked for the whole', async () => {
     const client = sendCold();
     await origin.give(shorterInChunks);
@@ -71,18 +71,18 @@ describe('an origin that answers the first Range by', () => {
     await expectCold(client);
     await proxy.fillsEnded(1);
     expect(origin.asked).toEqual(['bytes=4096-5119', 'whole']);
-    expect(told()).toHaveLength(1);
+    expect(originEvents()).toHaveLength(1);
     await expectWhole(proxy.send({ target: `/${targets}` }));
     expect(origin.asked).toHaveLength(2);
   });
 
-  it.each(firstLies)('%s is treated as having none, and that is told once', async (_name, twist) => {
+  it.each(firstLies)('%s counts as having no ranges, and is reported once', async (_name, twist) => {
     const client = sendCold();
     await origin.give(twist);
     await origin.give();
     await expectCold(client);
     expect(origin.asked).toEqual(['bytes=4096-5119', 'whole']);
-    expect(told()).toHaveLength(1);
+    expect(originEvents()).toHaveLength(1);
     const next = sendCold();
     await origin.give();
     await expectCold(next);
@@ -94,11 +94,11 @@ describe('an origin that answers the first Range by', () => {
     await origin.give();
     await expectCold(again);
     expect(origin.asked.slice(3)).toEqual(['bytes=4096-5119', 'whole']);
-    expect(told()).toHaveLength(1);
+    expect(originEvents()).toHaveLength(1);
   });
 });
 
-/** What answers a Range with If-Range, of a file whose length and validator are known. */
+/** Wrong answers to a Range with If-Range, for a file whose length and validator are known. */
 const laterLies: [string, Twist][] = [
   ['a 206 of other bytes', elsewhere(0, 1024)],
   ['a 206 that begins earlier', elsewhere(1024, 3072)],
@@ -113,7 +113,7 @@ const laterLies: [string, Twist][] = [
   ['a 416', (honest) => unsatisfied(honest, size)],
 ];
 
-describe('an origin that has sent a part and answers the next one by', () => {
+describe('an origin that has sent a part and answers the next Range with', () => {
   it.each(laterLies)('%s is asked for the whole, and distrusted', async (_name, twist) => {
     const first = proxy.send({ fields: { range: 'bytes=0-99' } });
     await origin.give();
@@ -124,14 +124,14 @@ describe('an origin that has sent a part and answers the next one by', () => {
     await origin.give();
     await expectPart(client, 2100, 2200);
     expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=2048-3071 if "v1"', 'whole']);
-    expect(told()).toHaveLength(1);
+    expect(originEvents()).toHaveLength(1);
     await proxy.fillsEnded(2);
     const { requests } = proxy.origin;
     await expectWhole(proxy.send());
     expect(proxy.origin.requests).toBe(requests);
   });
 
-  it('the whole of the same version is taken at its word: the whole is stored', async () => {
+  it('the whole of the same version is trusted, and the whole is stored', async () => {
     const first = proxy.send({ fields: { range: 'bytes=0-99' } });
     await origin.give();
     await expectPart(first, 0, 100);
@@ -142,14 +142,14 @@ describe('an origin that has sent a part and answers the next one by', () => {
     await proxy.fillsEnded(2);
     await expectWhole(proxy.send());
     expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=2048-3071 if "v1"']);
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
     const next = sendCold();
     await origin.give();
     await expectCold(next);
     expect(origin.asked.at(-1)).toBe('bytes=4096-5119');
   });
 
-  it('fewer bytes than asked for is asked for the others', async () => {
+  it('fewer bytes than requested is asked for the rest', async () => {
     const client = proxy.send({ fields: { range: 'bytes=0-9' } });
     await origin.give();
     await expectPart(client, 0, 10);
@@ -164,7 +164,7 @@ describe('an origin that has sent a part and answers the next one by', () => {
   });
 });
 
-describe('the end of a file that was never asked for, answered by another part', () => {
+describe('the end of an absent file, answered with a part', () => {
   it.each<[string, Twist]>([
     ['elsewhere', elsewhere(0, 500)],
     ['that is shorter than its Content-Range', shorterThanStated],
@@ -174,15 +174,15 @@ describe('the end of a file that was never asked for, answered by another part',
     await origin.give();
     await expectPart(client, 9500, size);
     expect(origin.asked).toEqual(['bytes=-500', 'whole']);
-    expect(told()).toHaveLength(1);
+    expect(originEvents()).toHaveLength(1);
   });
 });
 
-describe('parts that came from an origin before it was found lying', () => {
+describe('parts from an origin that is found to lie later', () => {
   const wrong: Twist = (honest) => ({ ...honest, seed: 7 });
   const lie = elsewhere(0, 1024);
 
-  /** Has bytes 0-1023 stored, right ones or wrong ones. */
+  /** Stores bytes 0-1023, right ones or wrong ones. */
   async function storePart(target: string, twist?: Twist): Promise<void> {
     const { length } = proxy.fillEvents();
     const client = proxy.send({ target, fields: { range: 'bytes=0-99' } });
@@ -191,7 +191,7 @@ describe('parts that came from an origin before it was found lying', () => {
     await proxy.fillsEnded(length + 1);
   }
 
-  it('are not given before the whole has shown that they are right', async () => {
+  it('are not served before the whole has shown that they are right', async () => {
     await storePart('/a');
     const lied = proxy.send({ target: '/a', fields: { range: 'bytes=2100-2199' } });
     await origin.give(lie);
@@ -212,7 +212,7 @@ describe('parts that came from an origin before it was found lying', () => {
     expect(origin.asked).toHaveLength(3);
   });
 
-  it('and are other ones go, and so does the rest', async () => {
+  it('are removed where the whole shows that they are wrong', async () => {
     await storePart('/a', wrong);
     const lied = proxy.send({ target: '/a', fields: { range: 'bytes=2100-2199' } });
     await origin.give(lie);
@@ -222,7 +222,7 @@ describe('parts that came from an origin before it was found lying', () => {
     await expectWhole(proxy.send({ target: '/a' }));
   });
 
-  it('of another file are compared too, once that is fetched whole', async () => {
+  it('of another file are compared, too, once that file is fetched whole', async () => {
     await storePart('/a', wrong);
     const lied = proxy.send({ target: '/b', fields: { range: 'bytes=5000-5099' } });
     await origin.give(lie);
@@ -233,7 +233,7 @@ describe('parts that came from an origin before it was found lying', () => {
     await expectWhole(proxy.send({ target: '/a' }));
   });
 
-  it('are forgotten where the whole does not come', async () => {
+  it('are forgotten where the whole does not arrive', async () => {
     await proxy.close();
     proxy = createWholeProxy({ originRanges: 'auto', fill: { onAbort: 'stop' } });
     origin = createRangeOrigin(proxy.origin);
@@ -250,7 +250,7 @@ describe('parts that came from an origin before it was found lying', () => {
     expect(origin.asked.at(-1)).toBe('whole');
   });
 
-  it('cut a client that has been given wrong ones', async () => {
+  it('have a client cut off that has got wrong ones', async () => {
     const client = proxy.send({ target: '/a', fields: { range: 'bytes=100-6000' } });
     await origin.give((honest) => ({ ...elsewhere(0, 2048)(honest), seed: 7 }));
     await client.readUntil(1000);
@@ -261,7 +261,7 @@ describe('parts that came from an origin before it was found lying', () => {
     await expectPart(proxy.send({ target: '/a', fields: { range: 'bytes=100-6000' } }), 100, 6001);
   });
 
-  it('do not cut a client that has been given right ones', async () => {
+  it('do not have a client cut off that has got right ones', async () => {
     const client = proxy.send({ target: '/a', fields: { range: 'bytes=100-6000' } });
     await origin.give(elsewhere(0, 2048));
     await client.readUntil(1000);
@@ -275,7 +275,7 @@ describe('parts that came from an origin before it was found lying', () => {
 });
 
 describe('a length of the whole that turns out to be wrong', () => {
-  it.each([true, false])('cuts who was told it, once (length stated by the whole: %s)', async (isSized) => {
+  it.each([true, false])('cuts off its client, once (length stated by the whole: %s)', async (isSized) => {
     origin.file = { ...origin.file, sizeBytes: size + 1 };
     const first = proxy.send({ fields: { range: 'bytes=0-99' } });
     await origin.give();
@@ -298,8 +298,8 @@ describe('a length of the whole that turns out to be wrong', () => {
   });
 });
 
-describe('a 206 with more bytes than its Content-Range tells', () => {
-  it('is used as far as it tells, and the others are asked for', async () => {
+describe('a 206 with more bytes than its Content-Range states', () => {
+  it('is used up to the stated end, and the rest is requested', async () => {
     const first = proxy.send({ fields: { range: 'bytes=0-9' } });
     await origin.give();
     await expectPart(first, 0, 10);
@@ -319,12 +319,12 @@ describe('a 206 with more bytes than its Content-Range tells', () => {
   });
 });
 
-describe('an unasked 206', () => {
-  it('is an error, and such an origin is distrusted', async () => {
+describe('a 206 that was not asked for', () => {
+  it('is an error, and its origin is distrusted', async () => {
     const client = proxy.send();
     await origin.give((honest) => withSpan(honest, { start: 0, end: 1024 }, size));
     expect(await client.status()).toBe(502);
-    expect(told()).toHaveLength(1);
+    expect(originEvents()).toHaveLength(1);
     const next = sendCold();
     await origin.give();
     await expectCold(next);

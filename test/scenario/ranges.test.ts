@@ -51,7 +51,7 @@ describe('a single range of a stored 200 (RFC 9110 §14.2)', () => {
     ['bytes=0-99999999999999999999', 0, size],
     ['bytes=10-19,20-29', 10, 30],
     ['bytes=99999-,7-8', 7, 9],
-  ])('%s', async (range, start, end) => {
+  ])('is served: %s', async (range, start, end) => {
     const client = proxy.send({ fields: { range } });
     expect(await client.status()).toBe(206);
     expect(await client.field('content-range')).toBe(`bytes ${start}-${end - 1}/${size}`);
@@ -60,7 +60,7 @@ describe('a single range of a stored 200 (RFC 9110 §14.2)', () => {
     expect(body).toMatchObject({ sizeBytes: end - start });
   });
 
-  it('carries every field that a 200 would (§15.3.7)', async () => {
+  it('gets every field that a 200 would carry (§15.3.7)', async () => {
     const client = proxy.send({ fields: { range: 'bytes=0-1' } });
     for (const [name, value] of Object.entries(head.fields))
       expect([name, await client.field(name)]).toEqual([name, value]);
@@ -70,7 +70,7 @@ describe('a single range of a stored 200 (RFC 9110 §14.2)', () => {
   });
 
   it.each(['bytes=5-2', 'bytes=0-1,5-2', 'bytes=a-b', 'items=0-5', 'bytes=', 'bytes', 'bytes=--1', '0-5'])(
-    'ignores %s and sends the whole',
+    'is ignored if it is invalid, and the whole is sent: %s',
     async (range) => {
       const client = proxy.send({ fields: { range } });
       expect(await client.status()).toBe(200);
@@ -80,7 +80,7 @@ describe('a single range of a stored 200 (RFC 9110 §14.2)', () => {
   );
 
   it.each(['bytes=5000-', 'bytes=5000-6000', 'bytes=-0', 'bytes=99999999999999999999-', 'bytes=6000-,7000-8000'])(
-    'answers %s with 416 and the length (§15.5.17)',
+    'gets 416 and the length if it is past the end: %s (§15.5.17)',
     async (range) => {
       const client = proxy.send({ fields: { range } });
       expect(await client.status()).toBe(416);
@@ -89,7 +89,7 @@ describe('a single range of a stored 200 (RFC 9110 §14.2)', () => {
     },
   );
 
-  it('ignores a range on HEAD (§14.2), and tells the length of the whole', async () => {
+  it('is ignored on HEAD (§14.2), which gets the length of the whole', async () => {
     const client = proxy.send({ method: 'HEAD', fields: { range: 'bytes=0-1' } });
     expect(await client.status()).toBe(200);
     expect((await client.response).body).toMatchObject({ sizeBytes: size });
@@ -140,14 +140,14 @@ describe('preconditions, in the order of RFC 9110 §13.2.2', () => {
   it.each([
     ['If-None-Match that matches', { 'if-none-match': '"v1"' }, 304],
     ['If-None-Match comes before Range', { 'if-none-match': '"v1"', range: 'bytes=0-1' }, 304],
-    ['If-None-Match weakly', { 'if-none-match': 'W/"v1"' }, 304],
+    ['If-None-Match compares weakly', { 'if-none-match': 'W/"v1"' }, 304],
     ['If-None-Match *', { 'if-none-match': '*' }, 304],
-    ['If-None-Match that does not', { 'if-none-match': '"v2"', range: 'bytes=0-1' }, 206],
+    ['If-None-Match that does not match', { 'if-none-match': '"v2"', range: 'bytes=0-1' }, 206],
     ['If-Modified-Since', { 'if-modified-since': lastModified }, 304],
     ['If-None-Match wins over If-Modified-Since', { 'if-none-match': '"v2"', 'if-modified-since': lastModified }, 200],
-    ['If-Match that does not', { 'if-match': '"v2"', range: 'bytes=0-1' }, 412],
-    ['If-Match that does', { 'if-match': '"v1"', range: 'bytes=0-1' }, 206],
-    ['If-Match is strong', { 'if-match': 'W/"v1"' }, 412],
+    ['If-Match that does not match', { 'if-match': '"v2"', range: 'bytes=0-1' }, 412],
+    ['If-Match that matches', { 'if-match': '"v1"', range: 'bytes=0-1' }, 206],
+    ['If-Match compares strongly', { 'if-match': 'W/"v1"' }, 412],
     ['If-Range with the tag', { 'if-range': '"v1"', range: 'bytes=0-1' }, 206],
     ['If-Range with another tag', { 'if-range': '"v2"', range: 'bytes=0-1' }, 200],
     ['If-Range with a weak tag', { 'if-range': 'W/"v1"', range: 'bytes=0-1' }, 200],
@@ -161,7 +161,7 @@ describe('preconditions, in the order of RFC 9110 §13.2.2', () => {
     if (status === 200) expect(await client.bytes()).toEqual(Buffer.from(whole));
   });
 
-  it('a 304 carries what §15.4.5 asks for and no body', async () => {
+  it('a 304 carries the fields of §15.4.5 and no body', async () => {
     const client = proxy.send({ fields: { 'if-none-match': '"v1"' } });
     const { fields, body } = await client.response;
     expect(body.kind).toBe('none');

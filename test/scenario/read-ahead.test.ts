@@ -1,4 +1,4 @@
-/** Reading ahead in what is not there as a whole: entries that are stored in part, and bodies that are still arriving. */
+/** Reading ahead in partly stored entries, and in bodies that are still arriving. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { turn } from '../support/clocks/turn.ts';
@@ -47,8 +47,8 @@ async function present(...ranges: readonly string[]): Promise<void> {
   store.takeReads();
 }
 
-describe('a reader of an entry that is stored in part', () => {
-  it('has the next block read while one is sent, up to the first that is absent', async () => {
+describe('a reader of a partly stored entry', () => {
+  it('has the next block read while one is sent, up to the first absent block', async () => {
     await present('bytes=0-3071', 'bytes=4096-6143');
     const client = proxy.send();
     await expectUntil(client, 1);
@@ -69,7 +69,7 @@ describe('a reader of an entry that is stored in part', () => {
     expect(origin.asked.slice(2)).toEqual(['bytes=3072-4095 if "v1"', 'bytes=6144- if "v1"']);
   });
 
-  it('has nothing read that lies between its ranges', async () => {
+  it('has no block read between its ranges', async () => {
     await present('bytes=0-5119');
     const client = ranged('bytes=0-1024,3072-3200,9000-9100');
     const last = origin.give();
@@ -78,7 +78,7 @@ describe('a reader of an entry that is stored in part', () => {
     expect(store.takeReads().filter((index) => index < 5)).toEqual([0, 1, 3]);
   });
 
-  it('gets a block that turns out to be lost when it is read ahead from the origin, once', async () => {
+  it('gets a block from the origin, once, that turns out to be lost when it is read ahead', async () => {
     await present('bytes=0-4095');
     const client = proxy.send();
     await client.status();
@@ -94,7 +94,7 @@ describe('a reader of an entry that is stored in part', () => {
     expect(origin.asked.slice(1)).toEqual(['bytes=1024-2047 if "v1"', 'bytes=4096- if "v1"']);
   });
 
-  it('gets one from the origin that turns out to be lost when it waits for it already', async () => {
+  it('gets a block from the origin that turns out to be lost while the reader waits for it', async () => {
     await present('bytes=0-4095');
     const client = proxy.send();
     await expectUntil(client, 1);
@@ -110,7 +110,7 @@ describe('a reader of an entry that is stored in part', () => {
     expect(origin.asked.slice(1)).toEqual(['bytes=2048-3071 if "v1"', 'bytes=4096- if "v1"']);
   });
 
-  it('that leaves meanwhile gives back what it took when it has been read, and holds nothing', async () => {
+  it('that leaves gives its budget back once its blocks have been read, and holds nothing', async () => {
     await proxy.close();
     open(block);
     await present('bytes=0-4095');
@@ -136,7 +136,7 @@ describe('a reader of an entry that is stored in part', () => {
 });
 
 describe('a late reader of a body that is still arriving', () => {
-  it('has what is stored of it read ahead, though the length is not known', async () => {
+  it('has its stored blocks read ahead, although the length is not known', async () => {
     const first = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { 'cache-control': 'max-age=60', etag: '"v1"' } });

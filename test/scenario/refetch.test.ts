@@ -1,4 +1,4 @@
-/** Files without a validator that are fetched again: what is claimed of them before the last byte has come. */
+/** Files without a validator that are fetched again: which entity tag they have before the last byte has arrived. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => proxy.close());
 
-/** A plain request, which fetches again; the first bytes have come. */
+/** Sends a request without a range, which fetches the file again, and lets its first bytes arrive. */
 async function refetch(body: Uint8Array) {
   const client = proxy.send();
   const exchange = await proxy.origin.next();
@@ -45,7 +45,7 @@ describe('a refetch under way', () => {
     expect(await proxy.send({ fields: { range: 'bytes=0-9' } }).field('etag')).toBe(tag);
   });
 
-  it('does not mix its bytes with those that a range gets by the old tag', async () => {
+  it('does not mix its bytes with those that a range gets under the old tag', async () => {
     const other = patternBytes(0, size, 2);
     const { client, exchange } = await refetch(other);
     const range = proxy.send({ fields: { range: 'bytes=100-199', 'if-range': tag } });
@@ -72,7 +72,7 @@ describe('a refetch under way', () => {
 });
 
 describe('an origin that breaks off right after the head', () => {
-  it('gets its clients an error in place of a head that nothing follows', async () => {
+  it('gives its clients an error instead of a head without a body', async () => {
     const clients = [proxy.send({ target: '/other' }), proxy.send({ target: '/other', fields: { range: 'bytes=9-' } })];
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { 'content-length': String(size) } });

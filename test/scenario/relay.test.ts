@@ -1,4 +1,4 @@
-/** Responses that are passed on without being stored: ranges cut on their way, conditions, clients that leave. */
+/** Responses that are passed on without being stored: ranges cut from their bodies, conditions, and clients that leave. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => proxy.close());
 
-/** One request; the first one asks for the whole, those after it leave conditions and ranges to the origin. */
+/** Sends a request. The first of a key asks the origin for the whole; later ones leave conditions and ranges to the origin. */
 async function ask(
   fields: Record<string, string>,
   head: Record<string, string> = own,
@@ -47,7 +47,7 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
     ['several ranges', { range: 'bytes=0-9,20-29' }, 200, undefined],
     ['a range behind the end', { range: 'bytes=3000-' }, 416, 'bytes */3000'],
     ['an unknown unit', { range: 'lines=1-2' }, 200, undefined],
-  ])('%s', async (_name, fields, status, contentRange) => {
+  ])('answers %s', async (_name, fields, status, contentRange) => {
     const { client, exchange } = await ask(fields);
     expect(await client.status()).toBe(status);
     expect(await client.field('content-range')).toBe(contentRange);
@@ -69,7 +69,7 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
     expect(await client.field('content-range')).toBe('bytes */0');
   });
 
-  it('gives its connection up when the client leaves in the middle of a range', async () => {
+  it('ends its exchange when the client leaves in the middle of a range', async () => {
     const client = proxy.send({ fields: { range: 'bytes=10-2999' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...own, 'content-length': String(size) } });
@@ -79,7 +79,7 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
     expect(exchange.isClosed || exchange.request.signal.aborted).toBe(true);
   });
 
-  it('that ends before its range does is cut', async () => {
+  it('that ends before its range does is cut off', async () => {
     const client = proxy.send({ fields: { range: 'bytes=10-2999' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...own, 'content-length': String(size) } });
@@ -90,9 +90,9 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
   });
 });
 
-// What a listener makes of that field is its own matter: see wire/responses.test.ts.
+// How a listener handles this field is tested in wire/responses.test.ts.
 if (selectedWire() === undefined) {
-  it('has the Upgrade of a 426 (RFC 9110 §15.5.22)', async () => {
+  it('a relay keeps the Upgrade of a 426 (RFC 9110 §15.5.22)', async () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.respond({ status: 426, fields: { upgrade: 'HTTP/3.0', connection: 'upgrade' } }, new Uint8Array());
@@ -102,14 +102,14 @@ if (selectedWire() === undefined) {
 }
 
 describe('conditions of a relay', () => {
-  it('are evaluated here where the origin was asked for the whole', async () => {
+  it('are evaluated by Rangeway where the origin was asked for the whole', async () => {
     const { client, exchange } = await ask({ 'if-none-match': '"v1"', range: 'bytes=0-9' });
     expect(exchange.request.fields.map(([name]) => name)).not.toContain('if-none-match');
     expect(await client.status()).toBe(304);
     expect(exchange.isClosed).toBe(true);
   });
 
-  it('are left to the origin where it was sent them', async () => {
+  it('are left to the origin where they were sent to it', async () => {
     await (await ask({})).client.bytes();
     const { client, exchange } = await ask({ 'if-none-match': '"v1"' });
     expect(exchange.request.fields).toContainEqual(['if-none-match', '"v1"']);

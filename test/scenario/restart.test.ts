@@ -1,4 +1,4 @@
-/** What is stored in part, after the proxy was closed and opened again over the same store: it is completed, not fetched anew. */
+/** Partly stored entries after the proxy was closed and opened again over the same store: they are completed, not fetched anew. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
@@ -32,7 +32,7 @@ function open(): void {
   origin = createRangeOrigin(proxy.origin);
 }
 
-/** Closes the proxy in the middle of a transfer of the whole, of which so many bytes have been given. */
+/** Closes the proxy in the middle of a transfer of the whole, after its client has got `offset` bytes. */
 async function stopAfter(offset: number): Promise<void> {
   const client = proxy.send();
   const transfer = await origin.begin();
@@ -43,7 +43,7 @@ async function stopAfter(offset: number): Promise<void> {
   expect(transfer.exchange.isClosed || transfer.exchange.request.signal.aborted).toBe(true);
 }
 
-describe('a transfer that a stop has ended', () => {
+describe('a transfer that was ended by a stop', () => {
   it.each([
     [1024, 'bytes=1024- if "v1"'],
     [1025, 'bytes=1024- if "v1"'],
@@ -65,25 +65,25 @@ describe('a transfer that a stop has ended', () => {
     expect((await store.find(key))[0]).toMatchObject({ generation: entry?.generation, isComplete: true });
   });
 
-  it('leaves nothing where not one block was whole', async () => {
+  it('leaves nothing where no block was complete', async () => {
     await stopAfter(1023);
     expect(await store.find(key)).toEqual([]);
   });
 
-  it('leaves nothing where no strong validator names the bytes', async () => {
+  it('leaves nothing where there is no strong validator', async () => {
     origin.file = { ...origin.file, fields: { 'cache-control': 'max-age=60', etag: 'W/"v1"' } };
     await stopAfter(5000);
     expect(await store.find(key)).toEqual([]);
   });
 
-  it('gives what it has left without the origin', async () => {
+  it('leaves blocks that are served without the origin', async () => {
     await stopAfter(5000);
     open();
     await expectPart(proxy.send({ fields: { range: 'bytes=100-4095' } }), 100, 4096);
     expect(proxy.origin.requests).toBe(0);
   });
 
-  it('is cut again after the restart, and goes on again', async () => {
+  it('can break off again after the restart, and is resumed', async () => {
     await stopAfter(3000);
     open();
     const client = proxy.send();

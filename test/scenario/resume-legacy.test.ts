@@ -1,4 +1,4 @@
-/** Transfers from an origin without ranges that break off: the whole is fetched again and compared with what was given. */
+/** Transfers from an origin without ranges that break off: the whole is fetched again and compared with the bytes sent. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -10,9 +10,9 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';
-/** Around the bounds of the blocks, which have 1024 bytes, and of the whole. */
+/** Around the boundaries of the blocks, which have 1024 bytes, and around the end of the body. */
 const offsets = [0, 1, 1023, 1024, 1025, 2047, 2048, 5000, 9215, 9216, 9217, 9998, 9999];
-const named = { 'cache-control': 'max-age=60' };
+const fresh = { 'cache-control': 'max-age=60' };
 
 let proxy: WholeProxy;
 let origin: RangeOrigin;
@@ -50,9 +50,9 @@ const expectCut = (client: ReturnType<WholeProxy['send']>) =>
 
 describe('a transfer from a legacy origin', () => {
   const forms = [
-    ['without a validator', named],
-    ['with a weak one', { ...named, etag: 'W/"v1"' }],
-    ['with a strong one', { ...named, etag: '"v1"' }],
+    ['without a validator', fresh],
+    ['with a weak validator', { ...fresh, etag: 'W/"v1"' }],
+    ['with a strong validator', { ...fresh, etag: '"v1"' }],
   ] as const;
   const rows = forms.flatMap(([form, fields]) => offsets.map((offset) => [form, offset, fields] as const));
 
@@ -83,8 +83,8 @@ describe('a transfer from a legacy origin', () => {
     ['more bytes', ofSize(size + 1)],
     ['another type', retyped],
     ['another tag', (honest) => ({ ...honest, fields: { ...honest.fields, etag: 'W/"v2"' } })],
-  ])('that brings %s the second time cuts its client, and nothing of it stays', async (_name, twist) => {
-    open({ ...named, etag: 'W/"v1"' });
+  ])('that brings %s the second time cuts off its client, and stores nothing', async (_name, twist) => {
+    open({ ...fresh, etag: 'W/"v1"' });
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await expectUntil(client, 4000);
@@ -94,8 +94,8 @@ describe('a transfer from a legacy origin', () => {
     await expectGone();
   });
 
-  it('cuts its client at the first block that is another one, before a byte of it is given', async () => {
-    open(named);
+  it('cuts off its client at the first block that differs, before any byte of that block is sent', async () => {
+    open(fresh);
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await expectUntil(client, 4000);
@@ -111,11 +111,11 @@ describe('a transfer from a legacy origin', () => {
   it.each([
     ['without ranges', 'never', ['whole']],
     ['with ranges', 'auto', ['whole']],
-  ] as const)('is given up at once with no attempts, at an origin %s', async (_name, originRanges, asked) => {
+  ] as const)('fails at once with no attempts, at an origin %s', async (_name, originRanges, asked) => {
     proxy = createWholeProxy({ originRanges, fill: { resumeAttempts: 0 } });
     origin = createRangeOrigin(proxy.origin, {
       hasRanges: originRanges === 'auto',
-      fields: { ...named, etag: '"v1"' },
+      fields: { ...fresh, etag: '"v1"' },
     });
     const client = proxy.send();
     const reading = expect(client.bytes()).rejects.toMatchObject({ code: 'origin_reset' });
@@ -125,8 +125,8 @@ describe('a transfer from a legacy origin', () => {
     expect(origin.asked).toEqual(asked);
   });
 
-  it('may be cut again and again', async () => {
-    open(named);
+  it('may break off again and again', async () => {
+    open(fresh);
     const client = proxy.send();
     const reading = client.bytes();
     for (const offset of [100, 50, 1500, 2000, 1024, 9999, 9999]) {
@@ -140,41 +140,41 @@ describe('a transfer from a legacy origin', () => {
     await expectStored();
   });
 
-  it.each([undefined, size])('of unknown length (then %s) goes on, too', async (length) => {
-    open(named);
+  it.each([undefined, size])('of unknown length (then %s) is resumed, too', async (length) => {
+    open(fresh);
     const client = proxy.send();
     const exchange = await proxy.origin.next();
-    exchange.head({ fields: named });
+    exchange.head({ fields: fresh });
     const bytes = patternBytes(0, size);
     void exchange.send(bytes.subarray(0, 4000));
     exchange.fail(new ProxyError('origin_reset'));
     await expectUntil(client, 4000);
     await pause();
     const again = await proxy.origin.next();
-    again.head({ fields: length === undefined ? named : { ...named, 'content-length': String(length) } });
+    again.head({ fields: length === undefined ? fresh : { ...fresh, 'content-length': String(length) } });
     void again.send(bytes);
     again.end();
     await expectWhole(client);
     await expectStored();
   });
 
-  it('whose second transfer is shorter than what was given of a length nobody knew cuts its client', async () => {
-    open(named);
+  it('of unknown length cuts off its client when the second transfer is shorter than the bytes sent', async () => {
+    open(fresh);
     const client = proxy.send();
     const bytes = patternBytes(0, size);
     const first = await proxy.origin.next();
-    first.head({ fields: named });
+    first.head({ fields: fresh });
     void first.send(bytes.subarray(0, 4000));
     first.fail(new ProxyError('origin_reset'));
     await expectUntil(client, 4000);
     await pause();
-    (await proxy.origin.next()).respond({ fields: named }, bytes.subarray(0, 3999));
+    (await proxy.origin.next()).respond({ fields: fresh }, bytes.subarray(0, 3999));
     await expectCut(client);
     await expectGone();
   });
 
-  it('serves readers before and behind the cut', async () => {
-    open(named);
+  it('serves readers before and after the offset where it breaks off', async () => {
+    open(fresh);
     const clients = [proxy.send(), proxy.send({ fields: { range: 'bytes=500-3500' } })];
     const last = proxy.send({ fields: { range: 'bytes=-10' } });
     (await origin.begin()).cutAt(4000);
@@ -186,8 +186,8 @@ describe('a transfer from a legacy origin', () => {
     await expectStored();
   });
 
-  it('without attempts left cuts its client, and the next one gets a transfer of its own', async () => {
-    open(named);
+  it('without attempts left cuts off its client, and the next client gets a transfer of its own', async () => {
+    open(fresh);
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await expectUntil(client, 4000);
@@ -205,11 +205,11 @@ describe('a transfer from a legacy origin', () => {
   });
 });
 
-describe('a client that reads slowly what another one has fetched again', () => {
-  /** A client that has read some bytes of a transfer that was given up, and reads on after the whole has come for another one. */
+describe('a slow reader of a file that another client fetches again', () => {
+  /** Lets a client read `seenBytes` of a transfer that fails, and fetches the whole for another client. Returns both clients. */
   async function readSlowly(method: string, seenBytes: number, then: Uint8Array) {
     proxy = createWholeProxy({ fill: { resumeAttempts: 0 } });
-    const head = { fields: { ...named, 'content-location': '/file' } };
+    const head = { fields: { ...fresh, 'content-location': '/file' } };
     const slow = proxy.send({ method });
     const first = await proxy.origin.next();
     first.head(head);
@@ -226,19 +226,19 @@ describe('a client that reads slowly what another one has fetched again', () => 
     [1, 1023, 1024, 1500].map((seenBytes) => [method, seenBytes] as const),
   );
 
-  it.each(rows)('by %s, %i bytes, is given the rest of what it has begun with', async (method, seenBytes) => {
+  it.each(rows)('by %s, after %i bytes, gets the rest of the same bytes', async (method, seenBytes) => {
     const { slow, other } = await readSlowly(method, seenBytes, patternBytes(0, size));
     await expectWhole(other);
     await expectWhole(slow);
   });
 
-  it.each(rows)('by %s, %i bytes, is given no byte of what has another one among those', async (method, seenBytes) => {
+  it.each(rows)('by %s, after %i bytes, gets no byte of a body that differs in those', async (method, seenBytes) => {
     const changed = patternBytes(0, size);
     changed.set([(changed[seenBytes - 1] ?? 0) ^ 1], seenBytes - 1);
     const { slow, other } = await readSlowly(method, seenBytes, changed);
     if (seenBytes < 1024) {
-      // Nothing of the old bytes was kept for it, and so it is given the new ones from the beginning.
-      (await proxy.origin.next()).respond({ fields: named }, changed);
+      // No block of the old bytes was kept, so the other client gets the new bytes from the beginning.
+      (await proxy.origin.next()).respond({ fields: fresh }, changed);
       expect(Buffer.compare(await other.bytes(), changed)).toBe(0);
     } else {
       await expectCut(other);

@@ -1,4 +1,4 @@
-/** Transfers from an origin with ranges that break off and are taken up again: clients see a pause, or are cut. */
+/** Transfers from an origin with ranges that break off and are resumed: clients see a pause, or are cut off. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -14,7 +14,7 @@ import { expectPart, expectUntil, expectWhole } from '../support/values/expect-b
 
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';
-/** Around the bounds of the blocks, which have 1024 bytes, and of the whole. */
+/** Around the boundaries of the blocks, which have 1024 bytes, and around the end of the body. */
 const offsets = [0, 1, 1023, 1024, 1025, 2047, 2048, 5000, 9215, 9216, 9217, 9998, 9999];
 
 let proxy: WholeProxy;
@@ -51,7 +51,7 @@ async function expectStored(): Promise<void> {
 }
 
 describe('a transfer from an origin with ranges', () => {
-  it.each(offsets)('that is cut at %i goes on there', async (offset) => {
+  it.each(offsets)('that breaks off at %i is resumed there', async (offset) => {
     const client = proxy.send();
     const first = await origin.begin();
     expect(await client.status()).toBe(200);
@@ -66,7 +66,7 @@ describe('a transfer from an origin with ranges', () => {
     expect(proxy.fillEvents()).toMatchObject([{ result: 'stored', bytes: size, error: undefined }]);
   });
 
-  it('that trickles gives each byte as it comes', async () => {
+  it('that is slow gives each byte as it arrives', async () => {
     const clients = [proxy.send(), proxy.send({ fields: { range: 'bytes=1000-1100' } })];
     const [plain = expect.fail(), part = expect.fail()] = clients;
     const transfer = await origin.begin();
@@ -80,7 +80,7 @@ describe('a transfer from an origin with ranges', () => {
     await expectWhole(plain);
   });
 
-  it('that is cut at every block goes on each time, and no byte comes twice', async () => {
+  it('that breaks off in every block is resumed each time, and no byte is fetched twice', async () => {
     const client = proxy.send();
     const reading = client.bytes();
     for (let offset = 700; offset < size; offset += 1024) {
@@ -94,7 +94,7 @@ describe('a transfer from an origin with ranges', () => {
     expect(proxy.fillEvents()[0]?.bytes).toBe(size);
   });
 
-  it('of a range goes on to the end of the range only', async () => {
+  it('of a range is resumed up to the end of the range only', async () => {
     const client = proxy.send({ fields: { range: 'bytes=2000-5000' } });
     (await origin.begin()).cutAt(3333);
     await pause();
@@ -103,7 +103,7 @@ describe('a transfer from an origin with ranges', () => {
     expect(origin.asked).toEqual(['bytes=1024-5119', 'bytes=3333-5119 if "v1"']);
   });
 
-  it('that ends too early without an error goes on as well', async () => {
+  it('that ends too early without an error is resumed, too', async () => {
     const client = proxy.send();
     const first = await origin.begin();
     void first.sendTo(4000);
@@ -115,7 +115,7 @@ describe('a transfer from an origin with ranges', () => {
   });
 
   it.each(['origin_reset', 'origin_timeout', 'origin_body_short', 'origin_ill_framed'] as const)(
-    'that fails by %s goes on',
+    'that fails with %s is resumed',
     async (code) => {
       const client = proxy.send();
       (await origin.begin()).cutAt(4000, new ProxyError(code));
@@ -125,14 +125,14 @@ describe('a transfer from an origin with ranges', () => {
     },
   );
 
-  it('that ends without close_notify is given up: the next one would end so too', async () => {
+  it('that ends without close_notify is not resumed, because the next one would end so, too', async () => {
     const client = proxy.send();
     (await origin.begin()).cutAt(4000, new ProxyError('origin_tls_truncated'));
     await expect(client.bytes()).rejects.toMatchObject({ code: 'origin_tls_truncated' });
     expect(origin.asked).toEqual(['whole']);
   });
 
-  it('serves all of its readers, those that come during the pause too', async () => {
+  it('serves all its readers, including those that come during the pause', async () => {
     const early = [proxy.send(), proxy.send({ fields: { range: 'bytes=-100' } })];
     (await origin.begin()).cutAt(4000);
     await proxy.clock.whenPending(1);
@@ -145,7 +145,7 @@ describe('a transfer from an origin with ranges', () => {
     await expectPart(late[1] ?? expect.fail(), 3000, 5001);
   });
 
-  it('gets the whole in place of the rest: what has come is not given twice', async () => {
+  it('that gets the whole instead of the rest sends no byte twice', async () => {
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await pause();
@@ -159,7 +159,7 @@ describe('a transfer from an origin with ranges', () => {
     ['another validator', (honest) => ({ ...honest, fields: { ...honest.fields, etag: '"v2"' }, seed: 2 })],
     ['a 404', (honest) => ({ ...honest, status: 404 })],
     ['a 410', (honest) => ({ ...honest, status: 410 })],
-  ])('that finds %s cuts its readers, and nothing of it stays', async (_name, twist) => {
+  ])('that finds %s cuts off its readers, and leaves nothing in the store', async (_name, twist) => {
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await expectUntil(client, 4000);
@@ -173,7 +173,7 @@ describe('a transfer from an origin with ranges', () => {
     await expectWhole(again);
   });
 
-  it.each([500, 502, 503, 401, 403, 408, 412, 429])('that finds a %i tries again', async (status) => {
+  it.each([500, 502, 503, 401, 403, 408, 412, 429])('that finds a %i is tried again', async (status) => {
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await pause();
@@ -185,8 +185,8 @@ describe('a transfer from an origin with ranges', () => {
   });
 });
 
-describe('the attempts', () => {
-  it('have longer pauses between them, and an end', async () => {
+describe('the attempts to resume', () => {
+  it('have growing pauses between them, and an end', async () => {
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await expectUntil(client, 4000);
@@ -198,7 +198,7 @@ describe('the attempts', () => {
     await proxy.fillsEnded(1);
     expect(proxy.clock.pending).toBe(0);
     expect(proxy.fillEvents()).toMatchObject([{ result: 'failed', bytes: 4000, error: 'origin_refused' }]);
-    // What has come is not lost.
+    // The bytes that have arrived are not lost.
     const again = proxy.send();
     const reading = again.bytes();
     await origin.give();
@@ -207,7 +207,7 @@ describe('the attempts', () => {
     expect(origin.asked.at(-1)).toBe('bytes=3072- if "v1"');
   });
 
-  it('are all there again after a byte of progress', async () => {
+  it('start anew after a byte of progress', async () => {
     const client = proxy.send();
     const reading = client.bytes();
     (await origin.begin()).cutAt(4000);
@@ -223,7 +223,7 @@ describe('the attempts', () => {
     await expectWhole(client);
   });
 
-  it('are not spent on what nobody reads and nobody wants', async () => {
+  it('are not made for a transfer without readers under onAbort stop', async () => {
     await proxy.close();
     open({ originRanges: 'auto', fill: { onAbort: 'stop' } });
     const client = proxy.send();

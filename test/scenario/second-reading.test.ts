@@ -1,4 +1,4 @@
-/** What an origin, a store or a client does at the wrong moment: nobody gets wrong bytes, waits for ever or pays for others. */
+/** Faults of an origin, a store or a client at the wrong moment: no client gets wrong bytes, waits for ever or pays for others. */
 
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -34,15 +34,15 @@ async function reopen(options: WholeProxyOptions): Promise<void> {
   open(options);
 }
 
-/** Until nothing follows any more from what has happened. */
+/** Waits until all consequences of what has happened are over. */
 async function settle(): Promise<void> {
   for (let turns = 0; turns < 20; turns += 1) await turn();
 }
 
 const range = (value: string) => ({ fields: { range: `bytes=${value}` } });
-const told = () => proxy.events.filter(({ kind }) => kind === 'origin');
+const originEvents = () => proxy.events.filter(({ kind }) => kind === 'origin');
 
-/** Puts the first block into the store. */
+/** Stores the first block. */
 async function storeFirstBlock(): Promise<void> {
   const client = proxy.send(range('0-9'));
   await origin.give();
@@ -50,11 +50,11 @@ async function storeFirstBlock(): Promise<void> {
   await proxy.fillsEnded(1);
 }
 
-describe('a 206 that goes on behind the end that it tells', () => {
+describe('a 206 with bytes past its stated end', () => {
   it.each([
     ['in the chunk of its last byte', 1023],
     ['in a chunk of its own', 1024],
-  ])('%s gives its own bytes only; the others are asked for', async (_name, cut) => {
+  ])('%s gives its stated bytes only, and the rest is requested', async (_name, cut) => {
     await storeFirstBlock();
     const client = proxy.send(range('4096-6143'));
     const exchange = await proxy.origin.next();
@@ -90,7 +90,7 @@ describe('the last block of a body with a stated digest', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('that the store takes no more is given to those who waited for it', async () => {
+  it('is given to the requests that wait for it even if the store does not take it', async () => {
     await reopen({ windowBytes: 1024 });
     const stated = formatReprDigest(createHash('sha256').update(patternBytes(0, 2000)).digest('hex'));
     origin.file = { ...origin.file, sizeBytes: 2000, fields: { ...origin.file.fields, 'repr-digest': stated } };
@@ -105,7 +105,7 @@ describe('the last block of a body with a stated digest', () => {
     await expectWhole(client, { sizeBytes: 2000 });
   });
 
-  it('that does not match is not fetched for nothing again at once: what comes is relayed', async () => {
+  it('that does not match is not fetched in vain again at once: the next response is relayed', async () => {
     origin.file = { ...origin.file, fields: { ...origin.file.fields, 'repr-digest': digest }, seed: 5 };
     const first = proxy.send();
     await origin.give();
@@ -117,8 +117,8 @@ describe('the last block of a body with a stated digest', () => {
   });
 });
 
-describe('a generation that is there in part', () => {
-  it('and cannot be opened is passed by', async () => {
+describe('a partly stored generation', () => {
+  it('is skipped where it cannot be opened', async () => {
     await storeFirstBlock();
     store.fail('resume', new StoreFault('io', 'a fault'));
     const client = proxy.send(range('5000-5099'));
@@ -126,7 +126,7 @@ describe('a generation that is there in part', () => {
     await expectPart(client, 5000, 5100);
   });
 
-  it('and is held by a slow reader that the store takes nothing for is passed by', async () => {
+  it('is skipped where a slow reader holds it and the store takes no blocks', async () => {
     const slow = proxy.send();
     const transfer = await origin.begin();
     void transfer.sendTo(2048);
@@ -140,7 +140,7 @@ describe('a generation that is there in part', () => {
     await slow.leave();
   });
 
-  it('is asked for without the credentials of the one who opens it, if it was not allowed for them (RFC 9111 §3.5)', async () => {
+  it('is completed without the credentials of its client where the origin does not allow them (RFC 9111 §3.5)', async () => {
     await storeFirstBlock();
     const client = proxy.send({ fields: { range: 'bytes=5000-5099', authorization: 'Basic x' } });
     const { exchange } = await origin.give();
@@ -148,7 +148,7 @@ describe('a generation that is there in part', () => {
     await expectPart(client, 5000, 5100);
   });
 
-  it('and with them where the origin allows it', async () => {
+  it('is completed with the credentials of its client where the origin allows them', async () => {
     origin.file = { ...origin.file, fields: { ...origin.file.fields, 'cache-control': 'public, max-age=60' } };
     await storeFirstBlock();
     const client = proxy.send({ fields: { range: 'bytes=5000-5099', authorization: 'Basic x' } });
@@ -157,7 +157,7 @@ describe('a generation that is there in part', () => {
     await expectPart(client, 5000, 5100);
   });
 
-  it.each([400, 401, 403, 406, 429, 500])('survives a %i to one who asks for more of it', async (status) => {
+  it.each([400, 401, 403, 406, 429, 500])('survives a %i to a request for more of it', async (status) => {
     await storeFirstBlock();
     const client = proxy.send(range('5000-5099'));
     (await proxy.origin.next()).respond({ status }, new Uint8Array());
@@ -185,7 +185,7 @@ describe('an origin that sends a few bytes for each request', () => {
 });
 
 describe('a body of unknown length that breaks off while another transfer brings a block that was lost', () => {
-  it('does not end there', async () => {
+  it('does not end where it broke off', async () => {
     await reopen({ originRanges: 'never', fill: { resumeAttempts: 1 } });
     const client = proxy.send();
     const first = await proxy.origin.next();
@@ -208,8 +208,8 @@ describe('a body of unknown length that breaks off while another transfer brings
   });
 });
 
-describe('an end of the server', () => {
-  it('does not wait for one who does not read what is not stored', async () => {
+describe('a stop of the server', () => {
+  it('does not wait for a client that does not read a body that is not stored', async () => {
     store.fail('writeBlock', new StoreFault('no_room', 'full'));
     const client = proxy.send();
     const transfer = await origin.begin();
@@ -221,13 +221,13 @@ describe('an end of the server', () => {
   });
 });
 
-/** Answers that an origin may give although it has ranges. */
+/** Answers that an origin with ranges may give. */
 const unsatisfied: Twist = (honest) => ({
   ...withContentRange(honest, `*/${size}`),
   status: 416,
   span: { start: 0, end: 0 },
 });
-const unsatisfiedUntold: Twist = (honest) => {
+const unsatisfiedWithoutLength: Twist = (honest) => {
   const { fields, ...reply } = unsatisfied(honest);
   return { ...reply, fields: {} };
 };
@@ -238,7 +238,7 @@ describe('a 416 of the origin', () => {
     await origin.give(unsatisfied);
     await origin.give();
     await expectPart(client, 0, 10);
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
   });
 
   it('is not the answer to a range of another version (RFC 9110 §13.1.5)', async () => {
@@ -246,29 +246,29 @@ describe('a 416 of the origin', () => {
     await origin.give(unsatisfied);
     await origin.give();
     await expectWhole(client);
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
   });
 
-  it('that tells no length is no lie where there is no such byte', async () => {
+  it('that states no length is no lie where the range is past the end', async () => {
     const client = proxy.send(range('99999-'));
-    await origin.give(unsatisfiedUntold);
+    await origin.give(unsatisfiedWithoutLength);
     await origin.give();
     expect(await client.status()).toBe(416);
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
   });
 });
 
-describe('a file without bytes', () => {
+describe('an empty file', () => {
   it.each([
     ['416', unsatisfied],
     ['200', (honest: Parameters<Twist>[0]) => ({ ...honest, status: 200 })],
-  ] as const)('whose ranges are answered by %s teaches nothing of the others', async (_name, twist: Twist) => {
+  ] as const)('whose ranges are answered with %s shows nothing about other files', async (_name, twist: Twist) => {
     origin.file = { ...origin.file, sizeBytes: 0 };
     const client = proxy.send({ target: '/empty', ...range('-5') });
     await origin.give((honest) => withLengthOf(twist(honest), 0));
     if (twist === unsatisfied) await origin.give();
     expect(await client.status()).toBe(200);
-    expect(told()).toEqual([]);
+    expect(originEvents()).toEqual([]);
     origin.file = { ...origin.file, sizeBytes: size };
     const next = proxy.send(range('5000-5099'));
     await origin.give();

@@ -1,4 +1,4 @@
-/** Readers far ahead of a transfer: who gets one of its own, who waits, and what becomes of transfers that meet. */
+/** Readers far ahead of a transfer: which get a transfer of their own, which wait, and what happens to transfers that meet. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { turn } from '../support/clocks/turn.ts';
@@ -22,7 +22,7 @@ afterEach(async () => {
   await proxy.close();
 });
 
-/** A plain client, and the transfer of the whole that it has begun; 1024 bytes have come. */
+/** Starts a client without a range, and its transfer of the whole, of which 1024 bytes have arrived. */
 async function begin(options: WholeProxyOptions = {}): Promise<{ plain: Client; first: Transfer }> {
   proxy = createWholeProxy({ originRanges: 'auto', ...options });
   origin = createRangeOrigin(proxy.origin, { sizeBytes: size });
@@ -64,7 +64,7 @@ describe('a reader ahead of a transfer', () => {
     ['bytes=1025-1030', 0, 'bytes=1024-2047 if "v1"'],
     ['bytes=50000-', 8192, 'bytes=49152- if "v1"'],
     ['bytes=-1', 8192, 'bytes=101376- if "v1"'],
-  ])('that wants %s, more than %i bytes ahead, gets one of its own: %s', async (range, seekAheadBytes, asked) => {
+  ])('that wants %s, more than %i bytes ahead, gets its own transfer: %s', async (range, seekAheadBytes, asked) => {
     const { first, plain } = await begin({ fill: { seekAheadBytes } });
     const far = seek(range);
     await origin.give();
@@ -98,7 +98,7 @@ describe('a reader ahead of a transfer', () => {
     await expectWhole(plain, whole);
   });
 
-  it('is given a transfer of its own after all when the one that it expected bytes of comes to a halt', async () => {
+  it('gets a transfer of its own after all when the transfer that it waits for stalls', async () => {
     const { first, plain } = await begin({ fill: { seekAheadBytes: 2048, seekAheadMs: 1000 } });
     proxy.clock.advance(100);
     const near = seek('bytes=11000-11100');
@@ -114,7 +114,7 @@ describe('a reader ahead of a transfer', () => {
     await expectWhole(plain, whole);
   });
 
-  it('waits where another one has a transfer of its own near by', async () => {
+  it('waits where another reader has a transfer near by', async () => {
     const { first, plain } = await begin();
     const far = seek('bytes=50000-');
     const second = await origin.begin();
@@ -130,7 +130,7 @@ describe('a reader ahead of a transfer', () => {
     await expectWhole(plain, whole);
   });
 
-  it('waits for the other one where its own transfer fails', async () => {
+  it('waits for the other transfer where its own fails', async () => {
     const { first, plain } = await begin();
     const far = seek('bytes=50000-');
     (await origin.begin()).cutAt(49_152);
@@ -143,7 +143,7 @@ describe('a reader ahead of a transfer', () => {
 });
 
 describe('transfers that meet', () => {
-  it('merge: the earlier one ends where the later one began, and no byte comes twice', async () => {
+  it('merge: the earlier one ends where the later one began, and no byte is fetched twice', async () => {
     const { first, plain } = await begin();
     const far = seek('bytes=50000-');
     const second = await origin.begin();
@@ -163,7 +163,7 @@ describe('transfers that meet', () => {
     expect(proxy.origin.requests).toBe(requests);
   });
 
-  it('merge where the later one is over', async () => {
+  it('merge even when the later one has ended', async () => {
     const { first, plain } = await begin();
     const far = seek('bytes=50000-');
     await origin.give();
@@ -176,7 +176,7 @@ describe('transfers that meet', () => {
     expect(await totalBytes(2)).toBe(size);
   });
 
-  it('do not stop for a few blocks that are there: another request would cost more', async () => {
+  it('do not stop for a few stored blocks, because another request would cost more', async () => {
     const { first, plain } = await begin({ fill: { seekAheadBytes: 4096 } });
     const far = seek('bytes=50000-50100');
     await origin.give();
@@ -187,7 +187,7 @@ describe('transfers that meet', () => {
     expect(await totalBytes(2)).toBe(size + 1024);
   });
 
-  it('stop before a long run that is there, and go on behind it when that is wanted', async () => {
+  it('stop before a long stored run, and go on behind it where a reader wants the bytes', async () => {
     const { first, plain } = await begin({ fill: { seekAheadBytes: 4096 } });
     const far = seek('bytes=50000-59999');
     await origin.give();
@@ -203,7 +203,7 @@ describe('transfers that meet', () => {
     expect(await totalBytes(3)).toBe(size);
   });
 
-  it('leave each other the bytes between them', async () => {
+  it('end where the next transfer has begun', async () => {
     const { first, plain } = await begin({ fill: { seekAheadBytes: 4096 } });
     const last = seek('bytes=80000-');
     const third = await origin.begin();
@@ -222,7 +222,7 @@ describe('transfers that meet', () => {
 });
 
 describe('a reader far ahead at a legacy origin', () => {
-  it('asks for a part, gets the whole, and that is dropped: it waits for the transfer that is under way', async () => {
+  it('asks for a part, drops the whole that it gets, and waits for the running transfer', async () => {
     const { first, plain } = await begin();
     origin.file = { ...origin.file, hasRanges: false };
     const far = seek('bytes=50000-50099');
@@ -233,11 +233,11 @@ describe('a reader far ahead at a legacy origin', () => {
     await expectPart(far, 50_000, 50_100, whole);
     await expectWhole(plain, whole);
     expect(await totalBytes(2)).toBe(size);
-    // It is known now.
+    // No other part is requested: the origin is known to have no ranges.
     expect(origin.asked).toEqual(['whole', 'bytes=49152-50175 if "v1"']);
   });
 
-  it('does not end the transfer that is under way before what was asked for has come', async () => {
+  it('does not end the running transfer before the requested bytes have arrived', async () => {
     const { first, plain } = await begin();
     origin.file = { ...origin.file, hasRanges: false };
     const far = seek('bytes=50000-');
@@ -252,7 +252,7 @@ describe('a reader far ahead at a legacy origin', () => {
     expect(await totalBytes(2)).toBe(size);
   });
 
-  it('gets its head when the whole begins to come in place of the part, and its bytes in their time', async () => {
+  it('gets its head when the whole begins to arrive instead of the part, and its bytes later', async () => {
     const { first, plain } = await begin();
     origin.file = { ...origin.file, hasRanges: false };
     const far = seek('bytes=50000-50099');
@@ -268,7 +268,7 @@ describe('a reader far ahead at a legacy origin', () => {
   });
 
   it.each<[string, WholeProxyOptions, Record<string, string>]>([
-    ['that is known to be one', { originRanges: 'never' }, { etag: '"v1"' }],
+    ['known as such', { originRanges: 'never' }, { etag: '"v1"' }],
     ['without a strong validator', { originRanges: 'auto' }, { etag: 'W/"v1"' }],
   ])('%s waits', async (_name, options, validator) => {
     proxy = createWholeProxy(options);

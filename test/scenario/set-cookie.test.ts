@@ -1,4 +1,4 @@
-/** Responses that set cookies (RFC 9111 §7.3): who gets which one, by what the operator wants. */
+/** Responses that set cookies (RFC 9111 §7.3): which client gets which cookie, under each setting of the route. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldLines } from '../../src/http/fields.ts';
@@ -21,14 +21,14 @@ const cookiesOf = async (client: Client) => fieldLines((await client.response).f
 const warnings = () => proxy.events.filter((event) => event.kind === 'store' && event.message.includes('Set-Cookie'));
 
 describe('a response with a lifetime and a cookie', () => {
-  it('is stored with it, and the operator is told', async () => {
+  it('is stored with the cookie under store, and the operator is warned', async () => {
     start('store');
     await fetched(proxy, { fields: { ...stored, 'set-cookie': 'a=1' } });
     expect(await cookiesOf(await reused(proxy))).toEqual(['a=1']);
     expect(warnings()).toMatchObject([{ level: 'warn', detail: 'http://origin.example/ http://files.example/file' }]);
   });
 
-  it('is stored without it where the operator wants that, and the cookie is for its client alone', async () => {
+  it('is stored without the cookie under strip, and only its client gets the cookie', async () => {
     start('strip');
     const first = proxy.send();
     const waiting = proxy.send();
@@ -40,7 +40,7 @@ describe('a response with a lifetime and a cookie', () => {
     expect(warnings()).toEqual([]);
   });
 
-  it('is not stored where the operator refuses it, and each of those who waited is given its own', async () => {
+  it('is not stored under refuse, and each waiting client gets a cookie of its own', async () => {
     start('refuse');
     const clients = [proxy.send(), proxy.send()];
     for (const value of ['a=1', 'a=2']) {
@@ -56,7 +56,7 @@ describe('a response with a lifetime and a cookie', () => {
 describe('a 304 with a cookie', () => {
   const validated = { status: 304, fields: { ...stored, 'set-cookie': 'a=2' } };
 
-  it('has it stored, and the operator is told', async () => {
+  it('has the cookie stored under store, and the operator is warned', async () => {
     start('store');
     await fetched(proxy, { fields: stored });
     expect(warnings()).toEqual([]);
@@ -66,7 +66,7 @@ describe('a 304 with a cookie', () => {
     expect(warnings()).toMatchObject([{ level: 'warn' }]);
   });
 
-  it.each(['strip', 'refuse'] as const)('gives it to its client alone on a route that says %s', async (setCookie) => {
+  it.each(['strip', 'refuse'] as const)('gives the cookie to its client alone under %s', async (setCookie) => {
     start(setCookie);
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(101_000);
@@ -84,7 +84,7 @@ describe('a 304 to a request with Authorization (RFC 9111 §3.5)', () => {
   const personal = { ...stored, 'set-cookie': 'a=2', 'x-user': 'one' };
   const sent = { fields: { authorization: 'x' } };
 
-  it('tells others nothing but that the stored response is current', async () => {
+  it('freshens the stored response for other clients, without its personal fields', async () => {
     start('store');
     await fetched(proxy, { fields: { ...stored, 'x-user': 'nobody' } });
     proxy.clock.advance(101_000);
@@ -99,7 +99,7 @@ describe('a 304 to a request with Authorization (RFC 9111 §3.5)', () => {
     expect(warnings()).toEqual([]);
   });
 
-  it('tells all to others where it may', async () => {
+  it('gives other clients its fields where it is public', async () => {
     start('store');
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(101_000);
@@ -108,7 +108,7 @@ describe('a 304 to a request with Authorization (RFC 9111 §3.5)', () => {
     expect(await (await reused(proxy)).field('x-user')).toBe('one');
   });
 
-  it('does not take the stored response from others by being private', async () => {
+  it('that is private does not remove the stored response for other clients', async () => {
     start('store');
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(101_000);
@@ -123,13 +123,13 @@ describe('a 304 to a request with Authorization (RFC 9111 §3.5)', () => {
   });
 });
 
-describe('a response to POST that is kept, with a cookie', () => {
+describe('a stored response to POST with a cookie', () => {
   const posted = { fields: { ...stored, 'content-location': '/file', 'set-cookie': 'a=1' } };
 
   it.each([
     ['store', ['a=1']],
     ['strip', []],
-  ] as const)('gives it to its client, and to others as the operator wants: %s', async (setCookie, others) => {
+  ] as const)('gives the cookie to its client, and to others as the route says: %s', async (setCookie, others) => {
     start(setCookie);
     const { client } = await fetched(proxy, posted, { method: 'POST' });
     expect(await cookiesOf(client)).toEqual(['a=1']);
@@ -142,7 +142,7 @@ describe('a HEAD with a cookie', () => {
   it.each([
     ['store', ['a=1']],
     ['strip', []],
-  ] as const)('gives it to its client, and to others as the operator wants: %s', async (setCookie, others) => {
+  ] as const)('gives the cookie to its client, and to others as the route says: %s', async (setCookie, others) => {
     start(setCookie);
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(1000);

@@ -1,4 +1,4 @@
-/** Misses of a block or less: given out at once where they have arrived, and byte by byte where they have not. */
+/** Misses of a block or less: sent at once where they have arrived, and byte by byte where they have not. */
 
 import { afterEach, expect, it, vi } from 'vitest';
 import { namesOfResource } from '../../src/routing/cache-key.ts';
@@ -24,11 +24,11 @@ async function ask(sizeBytes: number, more: Readonly<Record<string, string>> = {
   return { client, exchange, bytes: patternBytes(0, sizeBytes) };
 }
 
-/** Over a wire nobody can tell one piece from two. */
+/** Empty over a wire, where one piece cannot be told from two. */
 const givenAtOnce = selectedWire() === undefined ? [1, 1023, 1024] : [];
 
 it.each(givenAtOnce)(
-  'a body of %i bytes that arrives with its head, in two pieces, is given in one',
+  'a body of %i bytes that arrives with its head, in two pieces, is sent at once',
   async (sizeBytes) => {
     const { client, exchange, bytes } = await ask(sizeBytes);
     void exchange.send(bytes.subarray(0, 1));
@@ -40,7 +40,7 @@ it.each(givenAtOnce)(
   },
 );
 
-it('one that is slow is given byte by byte', async () => {
+it('a slow small body is sent byte by byte', async () => {
   const { client, exchange, bytes } = await ask(10);
   expect(await client.status()).toBe(200);
   for (let count = 1; count <= 10; count += 1) {
@@ -51,7 +51,7 @@ it('one that is slow is given byte by byte', async () => {
   expect(await client.bytes()).toEqual(Buffer.from(bytes));
 });
 
-it('one that breaks off at once is answered with an error, and is not stored', async () => {
+it('a small body that breaks off at once is answered with an error, and is not stored', async () => {
   const { client, exchange, bytes } = await ask(10);
   void exchange.send(bytes.subarray(0, 9));
   exchange.end();
@@ -60,7 +60,7 @@ it('one that breaks off at once is answered with an error, and is not stored', a
   expect(await stored()).toEqual([]);
 });
 
-it('one that has come is stored in one step, for those who ask meanwhile too', async () => {
+it('a small body that has arrived is stored in one step, even if another client asks meanwhile', async () => {
   proxy = createWholeProxy({ blockSizeBytes });
   const openWriter = vi.spyOn(proxy.store, 'openWriter');
   const clients = [proxy.send(), proxy.send({ fields: { range: 'bytes=10-19' } })];
@@ -78,7 +78,7 @@ it('one that has come is stored in one step, for those who ask meanwhile too', a
   expect([openWriter.mock.calls.length, proxy.origin.untaken]).toEqual([0, 0]);
 });
 
-it('one for which the store has no room at once is stored block by block', async () => {
+it('a small body that the store cannot take in one step is stored block by block', async () => {
   proxy = createWholeProxy({ blockSizeBytes });
   vi.spyOn(proxy.store, 'openWhole').mockReturnValue(undefined);
   const client = proxy.send();
@@ -92,7 +92,7 @@ it('one for which the store has no room at once is stored block by block', async
   expect(await stored()).toHaveLength(1);
 });
 
-it('one that the store fails to keep by a fault of its own is given, and the next request is answered', async () => {
+it('a small body is sent though the store fails unexpectedly, and the next request is answered', async () => {
   proxy = createWholeProxy({ blockSizeBytes });
   const { openWhole } = proxy.store;
   vi.spyOn(proxy.store, 'openWhole').mockImplementationOnce((...entry) => {
@@ -111,7 +111,7 @@ it('one that the store fails to keep by a fault of its own is given, and the nex
   expect(proxy.fillEvents().map(({ result }) => result)).toEqual(['relayed', 'stored']);
 });
 
-it('one that is not what its digest states is cut off, and is not stored', async () => {
+it('a small body that does not match its digest is cut off, and is not stored', async () => {
   const { client, exchange, bytes } = await ask(10, {
     'repr-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:`,
   });
@@ -122,7 +122,7 @@ it('one that is not what its digest states is cut off, and is not stored', async
   expect(await stored()).toEqual([]);
 });
 
-it('one that is purged while it is on its way is given, and not stored', async () => {
+it('a small body that is purged while it arrives is sent, and not stored', async () => {
   const { client, exchange, bytes } = await ask(10);
   await proxy.cache.purge({ keys: keys(), prefixes: [], tags: [], mode: 'hard' });
   void exchange.send(bytes);

@@ -1,4 +1,4 @@
-/** Stale because the origin fails (RFC 9111 §4.2.4, RFC 5861 §4): the moment that counts, and who may not have it. */
+/** Stale responses while the origin fails (RFC 9111 §4.2.4, RFC 5861 §4): until when they are served, and to which requests. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -44,7 +44,7 @@ async function restart(options: WholeProxyOptions): Promise<void> {
   proxy = createWholeProxy(options);
 }
 
-/** A request whose validation fails; `afterMs` is how long that takes. */
+/** Sends a request whose validation fails after `afterMs`. */
 async function failed(failure: Failure, sent: Sent = {}, afterMs = 0) {
   const client = proxy.send(sent);
   const exchange = await proxy.origin.next();
@@ -55,8 +55,8 @@ async function failed(failure: Failure, sent: Sent = {}, afterMs = 0) {
   return client;
 }
 
-describe('a response in its time of stale-if-error', () => {
-  it.each(failures)('is given after %s, with its age and what has happened', async (_name, failure, status) => {
+describe('a response within its stale-if-error window', () => {
+  it.each(failures)('is served after %s, with its age and the reason', async (_name, failure, status) => {
     await fetched(proxy, { fields: { ...stored, age: '10' } });
     proxy.clock.advance(130_500);
     const client = await failed(failure);
@@ -69,7 +69,7 @@ describe('a response in its time of stale-if-error', () => {
     expect(proxy.requestEvents().at(-1)?.outcome).toBe('stale');
   });
 
-  it.each(failures)('is not given when %s comes after its end', async (_name, failure, _status, ownStatus) => {
+  it.each(failures)('is not served when %s comes after the window', async (_name, failure, _status, ownStatus) => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(149_000);
     const client = await failed(failure, {}, 1000);
@@ -77,13 +77,13 @@ describe('a response in its time of stale-if-error', () => {
     expect(await client.field('age')).toBeUndefined();
   });
 
-  it.each(failures)('is given when %s comes just before its end', async (_name, failure) => {
+  it.each(failures)('is served when %s comes just before the end of the window', async (_name, failure) => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(149_000);
     expect(await (await failed(failure, {}, 999)).bytes()).toEqual(Buffer.from(storedBody));
   });
 
-  it.each([400, 404, 410, 429, 501, 505])('is not given after a %d', async (status) => {
+  it.each([400, 404, 410, 429, 501, 505])('is not served after a %d', async (status) => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(120_000);
     const client = await failed(status);
@@ -91,15 +91,15 @@ describe('a response in its time of stale-if-error', () => {
     expect(await client.field('x-origin')).toBe('1');
   });
 
-  it('is what it is when nothing is stored', async () => {
+  it('is required: with nothing stored, the error is passed on', async () => {
     const client = await failed(503);
     expect(await client.status()).toBe(503);
     expect(await client.field('cache-status')).toBe('rangeway; fwd=uri-miss; fwd-status=503; detail=no-freshness');
   });
 });
 
-describe('who waits for a validation together', () => {
-  it('gets of its failure what each may have', async () => {
+describe('requests that wait for the same validation', () => {
+  it('each get what they may have when it fails', async () => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(120_000);
     const clients = [
@@ -116,7 +116,7 @@ describe('who waits for a validation together', () => {
     expect(await clients[1]?.field('age')).toBe('120');
   });
 
-  it('and must not have the old one asks for itself after a bad status', async () => {
+  it('ask for themselves after an error status if they may not get the stale response', async () => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(120_000);
     const leading = proxy.send();
@@ -129,14 +129,14 @@ describe('who waits for a validation together', () => {
   });
 });
 
-describe('how long a response is given when the origin fails', () => {
+describe('the time for which a response is served when the origin fails', () => {
   it.each<[string, string, number, string | undefined, number]>([
-    ['the week of the route', 'max-age=100', 604_800, undefined, 604_800],
-    ['what the route says', 'max-age=100', 30, undefined, 30],
-    ['what the response says, if it is less', 'max-age=100, stale-if-error=9', 30, undefined, 9],
-    ['what the response says, if it is more', 'max-age=100, stale-if-error=99', 30, undefined, 99],
-    ['what the request says, if it is more', 'max-age=100', 30, 'stale-if-error=80', 80],
-    ['no less than else when the request says less', 'max-age=100', 30, 'stale-if-error=1', 30],
+    ['a week on a route that says so', 'max-age=100', 604_800, undefined, 604_800],
+    ['that of the route', 'max-age=100', 30, undefined, 30],
+    ['that of the response, if it is shorter', 'max-age=100, stale-if-error=9', 30, undefined, 9],
+    ['that of the response, if it is longer', 'max-age=100, stale-if-error=99', 30, undefined, 99],
+    ['that of the request, if it is longer', 'max-age=100', 30, 'stale-if-error=80', 80],
+    ['not that of the request, if it is shorter', 'max-age=100', 30, 'stale-if-error=1', 30],
   ])('is %s', async (_name, control, staleIfErrorSeconds, wish, seconds) => {
     await restart({ route: { cache: { staleIfErrorSeconds } } });
     await fetched(proxy, { fields: { 'cache-control': control, etag: '"v1"' } });
@@ -147,7 +147,7 @@ describe('how long a response is given when the origin fails', () => {
     expect(await (await failed(503, sent)).status()).toBe(503);
   });
 
-  it('is not at all where everybody says so, from the first millisecond on', async () => {
+  it('is 0 where route and response give none, from the first millisecond on', async () => {
     await restart({ route: { cache: { staleIfErrorSeconds: 0 } } });
     await fetched(proxy, { fields: { 'cache-control': 'max-age=100', etag: '"v1"' } });
     proxy.clock.advance(100_000);
@@ -155,7 +155,7 @@ describe('how long a response is given when the origin fails', () => {
   });
 
   it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=100', 'no-cache', 'no-store'])(
-    'is not at all once a 304 has brought %s',
+    'is 0 once a 304 has brought %s',
     async (directive) => {
       await fetched(proxy, { fields: stored });
       proxy.clock.advance(101_000);
@@ -172,19 +172,19 @@ describe('how long a response is given when the origin fails', () => {
   );
 });
 
-describe('what is kept while the origin fails', () => {
-  it('is the good response, though the errors may be stored', async () => {
+describe('a stored response while the origin fails', () => {
+  it('is kept, although errors may be stored', async () => {
     await restart({ route: { cache: { defaultTtlByStatus: { '5xx': 10 } } } });
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(120_000);
-    // What one client wants, and gets, is not to take from the others what they may have.
+    // The error that one client gets does not replace the response that others may get.
     expect(await (await failed(503, { fields: { 'cache-control': 'no-cache' } })).status()).toBe(503);
     await settled();
     const client = await failed(503);
     expect(await client.bytes()).toEqual(Buffer.from(storedBody));
   });
 
-  it('is what a part of can be had of, and an error is no 206 that breaks off', async () => {
+  it('is served for stored ranges, and other ranges get an error instead of a 206 that breaks off', async () => {
     await restart({ originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { fields: stored });
     const first = proxy.send({ fields: { range: 'bytes=0-99' } });
@@ -202,7 +202,7 @@ describe('what is kept while the origin fails', () => {
     expect(await absent.status()).toBe(502);
   });
 
-  it('answers HEAD too', async () => {
+  it('answers HEAD, too', async () => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(120_000);
     for (const failure of [new ProxyError('origin_refused'), 503]) {
@@ -216,7 +216,7 @@ describe('what is kept while the origin fails', () => {
     expect(await (await failed(new ProxyError('origin_refused'), { method: 'HEAD' })).status()).toBe(502);
   });
 
-  it('is not asked for by those who want nothing to be asked', async () => {
+  it('is not served to a request with only-if-cached', async () => {
     await fetched(proxy, { fields: stored });
     proxy.clock.advance(120_000);
     const client = await reused(proxy, { fields: { 'cache-control': 'only-if-cached' } });

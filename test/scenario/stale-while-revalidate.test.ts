@@ -1,4 +1,4 @@
-/** Stale at once, and validated meanwhile (RFC 5861 §3): what clients get, and what becomes of the stored response. */
+/** Stale responses served at once and revalidated (RFC 5861 §3): what clients get, and what happens to the stored response. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -28,7 +28,7 @@ afterEach(async () => {
   expect(unhandled).toEqual([]);
 });
 
-/** A request that is answered with the old response at once, while the origin is asked: tells its exchange. */
+/** Sends a request that gets the stale response at once. Returns the exchange of the revalidation. */
 async function stale(ttl: number) {
   const client = proxy.send();
   expect(await client.field('cache-status')).toBe(`rangeway; hit; ttl=${ttl}`);
@@ -37,8 +37,8 @@ async function stale(ttl: number) {
   return await proxy.origin.next();
 }
 
-describe('a response in its time of stale-while-revalidate', () => {
-  it('is given at once, and validated once however many ask for it', async () => {
+describe('a response within its stale-while-revalidate window', () => {
+  it('is served at once, and revalidated once, however many clients ask for it', async () => {
     proxy.clock.advance(120_000);
     const clients = [proxy.send(), proxy.send({ fields: { range: 'bytes=10-19' } }), proxy.send({ method: 'HEAD' })];
     expect(await Promise.all(clients.map((client) => client.status()))).toEqual([200, 206, 200]);
@@ -68,7 +68,7 @@ describe('a response in its time of stale-while-revalidate', () => {
     ['a range', { fields: { range: 'bytes=0-9', 'if-range': '"v1"' } }],
     ['a condition', { fields: { 'if-none-match': '"other"' } }],
     ['HEAD', { method: 'HEAD' }],
-  ])('is validated as a whole where %s was asked for', async (_name, sent) => {
+  ])('is revalidated as a whole after a request with %s', async (_name, sent) => {
     proxy.clock.advance(120_000);
     await proxy.send(sent).bytes();
     const { request, respond } = await proxy.origin.next();
@@ -81,7 +81,7 @@ describe('a response in its time of stale-while-revalidate', () => {
     expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(newBody));
   });
 
-  it('is replaced by a 200, which the next request gets, while who reads the old one goes on', async () => {
+  it('is replaced by a 200, which the next request gets, while a reader of the old response goes on', async () => {
     proxy.clock.advance(120_000);
     const reading = proxy.send();
     expect(await reading.field('etag')).toBe('"v1"');
@@ -93,7 +93,7 @@ describe('a response in its time of stale-while-revalidate', () => {
     expect(await reading.bytes()).toEqual(Buffer.from(storedBody));
   });
 
-  it('is given until the new one is whole, without another request', async () => {
+  it('is served until the new response is complete, without another request', async () => {
     proxy.clock.advance(120_000);
     const exchange = await stale(-20);
     exchange.head({ fields: second });
@@ -106,7 +106,7 @@ describe('a response in its time of stale-while-revalidate', () => {
     expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(newBody));
   });
 
-  it('is not given any more when that time is over', async () => {
+  it('is not served any more after the window', async () => {
     proxy.clock.advance(149_999);
     (await stale(-50)).fail(new ProxyError('origin_refused'));
     await settled();
@@ -117,13 +117,13 @@ describe('a response in its time of stale-while-revalidate', () => {
   });
 });
 
-describe('a validation meanwhile that fails', () => {
+describe('a background revalidation that fails', () => {
   it.each<[string, ProxyError | number]>([
     ['no connection', new ProxyError('origin_refused')],
     ['a connection that is cut', new ProxyError('origin_reset')],
     ['no answer', new ProxyError('origin_timeout')],
     ...[500, 502, 503, 504].map((status): [string, number] => [`a ${status}`, status]),
-  ])('by %s leaves the old response, and the next request asks again', async (_name, failure) => {
+  ])('by %s keeps the old response, and the next request asks again', async (_name, failure) => {
     proxy.clock.advance(120_000);
     for (const ttl of [-20, -21]) {
       const exchange = await stale(ttl);
@@ -135,7 +135,7 @@ describe('a validation meanwhile that fails', () => {
     expect(proxy.origin.requests).toBe(3);
   });
 
-  it('by a body that breaks off leaves the old response', async () => {
+  it('by a body that breaks off keeps the old response', async () => {
     proxy.clock.advance(120_000);
     const exchange = await stale(-20);
     exchange.head({ fields: { ...second, 'content-length': '2500' } });
@@ -151,7 +151,7 @@ describe('a validation meanwhile that fails', () => {
     ['a 401', { status: 401 }],
     ['a 403', { status: 403 }],
     ['a 429', { status: 429 }],
-  ])('by %s, which is about the one who asks, leaves the old response', async (_name, head) => {
+  ])('by %s, which concerns only its client, keeps the old response', async (_name, head) => {
     proxy.clock.advance(120_000);
     (await stale(-20)).respond(head, new Uint8Array(5));
     await settled();
@@ -159,14 +159,14 @@ describe('a validation meanwhile that fails', () => {
   });
 });
 
-describe('a validation meanwhile that brings what is not for others', () => {
+describe('a background revalidation that brings a response that may not be shared', () => {
   it.each<[string, FakeHead]>([
     ['no-store', { fields: { 'cache-control': 'no-store' } }],
     ['private', { fields: { 'cache-control': 'private, max-age=9' } }],
     ['Vary: *', { fields: { ...second, vary: '*' } }],
     ['a 404', { status: 404 }],
     ['a redirection without a lifetime', { status: 302, fields: { location: '/login' } }],
-  ])('(%s) keeps the old response from being used unseen, even if the origin fails', async (_name, head) => {
+  ])('(%s) has the old response validated before use, even if the origin fails', async (_name, head) => {
     proxy.clock.advance(120_000);
     const exchange = await stale(-20);
     exchange.head(head);

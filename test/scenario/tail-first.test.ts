@@ -1,4 +1,4 @@
-/** The first request is for the end of a large file that nothing is stored of: what that costs the origin. */
+/** The cost, for the origin, of a first request for the end of a large absent file. */
 
 import { describe, expect, it } from 'vitest';
 import { createRangeOrigin } from '../support/origins/range-origin.ts';
@@ -8,7 +8,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 const MiB = 1024 * 1024;
 const blockSizeBytes = 256 * 1024;
 const tailBytes = 64 * 1024;
-/** What the server has as its defaults. */
+/** The defaults of the server. */
 const fill = { complete: { smallerThanBytes: MiB }, seekAheadBytes: 8 * MiB } as const;
 
 describe('an origin with ranges', () => {
@@ -16,13 +16,13 @@ describe('an origin with ranges', () => {
   const start = sizeBytes - tailBytes;
 
   it.each([`bytes=-${tailBytes}`, `bytes=${start}-`, `bytes=${start}-${sizeBytes - 1}`])(
-    'is asked for little more than is wanted: %s',
+    'is asked for little more than the range: %s',
     async (range) => {
       const proxy = createWholeProxy({ blockSizeBytes, fill, originRanges: 'auto', maxSizeBytes: 2 * sizeBytes });
       let sentBytes = 0;
       createRangeOrigin(proxy.origin, { sizeBytes }).serve((honest) => {
         sentBytes += honest.span.end - honest.span.start;
-        // More than the test allows, and no use in making it up.
+        // Fails before bytes are made that the test does not allow.
         expect(honest.span.end - honest.span.start).toBeLessThanOrEqual(MiB);
         return honest;
       });
@@ -41,7 +41,7 @@ describe('a legacy origin', () => {
   const sizeBytes = 3 * MiB + 1000;
   const start = sizeBytes - tailBytes;
 
-  it('is asked once, and the client has each byte as soon as it has come', async () => {
+  it('is asked once, and the client gets each byte as soon as it has arrived', async () => {
     const proxy = createWholeProxy({ blockSizeBytes, fill, originRanges: 'auto' });
     const origin = createRangeOrigin(proxy.origin, { sizeBytes, hasRanges: false });
     const client = proxy.send({ fields: { range: `bytes=-${tailBytes}` } });

@@ -1,4 +1,4 @@
-/** Fields of traces: they go with the request that brought them, and with nothing else. */
+/** Trace fields go to the origin with the request that brought them, and with no other. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
@@ -21,7 +21,7 @@ beforeEach(() => {
 afterEach(() => proxy.close());
 
 describe('the fields of a trace', () => {
-  it.each(['GET', 'HEAD', 'OPTIONS'])('go to the origin with a %s that asks it', async (method) => {
+  it.each(['GET', 'HEAD', 'OPTIONS'])('go to the origin with a %s', async (method) => {
     const client = proxy.send({ method, fields: mine });
     const { request, respond } = await proxy.origin.next();
     expect(traced(request)).toEqual(Object.values(mine));
@@ -30,7 +30,7 @@ describe('the fields of a trace', () => {
     await client.bytes();
   });
 
-  it('are no part of the key, nor of what is stored', async () => {
+  it('are no part of the key, nor of the stored response', async () => {
     const client = proxy.send({ fields: mine });
     const response = { ...head, fields: { ...head.fields, traceresponse: 'x', traceparent: 'y', tracestate: 'z' } };
     (await proxy.origin.next()).respond(response, body);
@@ -42,7 +42,7 @@ describe('the fields of a trace', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('do not go with what takes up a transfer again: others may read it by then', async () => {
+  it('do not go with the request that resumes a transfer, because other clients may read it by then', async () => {
     const client = proxy.send({ fields: mine });
     const first = await proxy.origin.next();
     first.head(head);
@@ -58,7 +58,7 @@ describe('the fields of a trace', () => {
     expect(await whole).toEqual(Buffer.from(body));
   });
 
-  it('go with the first of what completes a stored part: its request waits for it', async () => {
+  it('go with the first request that completes a stored part, because the client waits for it', async () => {
     const early = proxy.send({ fields: { range: 'bytes=0-99' } });
     const part = { etag: '"v1"', 'content-range': 'bytes 0-1023/10000', 'content-length': '1024' };
     (await proxy.origin.next()).respond({ status: 206, fields: { ...head.fields, ...part } }, body.subarray(0, 1024));

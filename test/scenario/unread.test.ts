@@ -32,7 +32,7 @@ interface Begun {
   readonly exchange: FakeExchange;
 }
 
-/** A request whose transfer has brought its first block. */
+/** Sends a request, and lets the first block of its transfer arrive. */
 async function begin(sent: Sent): Promise<Begun> {
   const client = proxy.send({ peer: alice, ...sent });
   const exchange = await proxy.origin.next();
@@ -41,7 +41,7 @@ async function begin(sent: Sent): Promise<Begun> {
   return { client, exchange };
 }
 
-/** The same, of a client that leaves after its first byte. */
+/** Begins a transfer whose client leaves after its first byte. */
 async function leave(sent: Sent): Promise<FakeExchange> {
   const { client, exchange } = await begin(sent);
   await client.readUntil(1);
@@ -59,7 +59,7 @@ async function end(exchange: FakeExchange): Promise<void> {
 const areClosed = (exchanges: readonly FakeExchange[]) => exchanges.map(({ isClosed }) => isClosed);
 
 describe('of the transfers that one client leaves behind', () => {
-  it('so many go on as may, and further ones stop', async () => {
+  it('as many go on as allowed, and further ones stop', async () => {
     start();
     const exchanges = [await leave({ target: '/1' }), await leave({ target: '/2' }), await leave({ target: '/3' })];
     expect(areClosed(exchanges)).toEqual([false, false, true]);
@@ -68,7 +68,7 @@ describe('of the transfers that one client leaves behind', () => {
     expect(proxy.fillEvents().map(({ result }) => result)).toEqual(['stopped', 'stored', 'stored']);
   });
 
-  it('those count whose reader has all that it wanted', async () => {
+  it('those count whose reader has got all its bytes', async () => {
     start();
     const exchanges: FakeExchange[] = [];
     for (let name = 0; name < 4; name += 1) {
@@ -80,7 +80,7 @@ describe('of the transfers that one client leaves behind', () => {
     expect(areClosed(exchanges)).toEqual([false, false, true, true]);
   });
 
-  it('those count that have brought no head yet', async () => {
+  it('those count whose head has not arrived yet', async () => {
     start();
     const exchanges: FakeExchange[] = [];
     for (const target of ['/1', '/2', '/3']) {
@@ -98,7 +98,7 @@ describe('of the transfers that one client leaves behind', () => {
     expect((await leave({ target: '/5' })).isClosed).toBe(true);
   });
 
-  it('those count that bring their head when nobody waits for it', async () => {
+  it('those count whose head arrives after the client has left', async () => {
     start();
     const client = proxy.send({ target: '/1', peer: alice });
     const exchange = await proxy.origin.next();
@@ -131,13 +131,13 @@ describe('of the transfers that one client leaves behind', () => {
     await again.readUntil(1);
     exchanges.push(await leave({ target: '/3' }));
     expect(areClosed(exchanges)).toEqual([false, false, false]);
-    // When that reader leaves too, it is one too many.
+    // When that reader leaves, too, the transfer is one too many.
     await again.leave();
     await settled();
     expect(areClosed(exchanges)).toEqual([true, false, false]);
   });
 
-  it('those do not count that have a block or less to bring', async () => {
+  it('those do not count that have a block or less left', async () => {
     start();
     for (const target of ['/1', '/2']) await leave({ target });
     const { client, exchange } = await begin({ target: '/3' });
@@ -148,7 +148,7 @@ describe('of the transfers that one client leaves behind', () => {
     expect(exchange.isClosed).toBe(false);
   });
 
-  it('none goes on where none may', async () => {
+  it('none goes on where finishMaxPerClient is 0', async () => {
     start({ fill: { finishMaxPerClient: 0 } });
     expect((await leave({ target: '/1' })).isClosed).toBe(true);
   });
@@ -170,7 +170,7 @@ it('a player that seeks in one file keeps its one transfer', async () => {
   expect(proxy.fillEvents()).toMatchObject([{ result: 'stored' }]);
 });
 
-it('what is fetched for its own sake counts', async () => {
+it('a fetch without a reader, under complete always, counts', async () => {
   start({ originRanges: 'auto', fill: { complete: 'always', finishMaxPerClient: 0 } });
   const origin = createRangeOrigin(proxy.origin, { sizeBytes: size });
   origin.serve();
@@ -179,7 +179,7 @@ it('what is fetched for its own sake counts', async () => {
   expect(origin.asked).toEqual(['bytes=0-1023']);
 });
 
-it('a revalidation in the background does not count', async () => {
+it('a background revalidation does not count', async () => {
   start({ fill: { finishMaxPerClient: 0 } });
   const lived = { 'cache-control': 'max-age=1, stale-while-revalidate=60' };
   const first = proxy.send({ peer: alice });

@@ -10,11 +10,11 @@ import { createReadingStore } from '../support/stores/reading-store.ts';
 
 const blockSizeBytes = 1024;
 
-/** Of the origin's file, and how often each may be lost before it counts as gone. */
+/** Blocks of the file of the origin, and how often each may be lost before it counts as gone. */
 const blocks = 10;
 const lossesPerBlock = 3;
 
-/** Says that each block is there until it is read. */
+/** Creates a store that claims to have each block, and fails to read it. */
 function createUnreadableStore(): Store {
   const memory = createMemoryStore({ maxSizeBytes: 1_000_000, blockSizeBytes, now: () => 0, randomId: () => 'one' });
   const below = createReadingStore(memory);
@@ -39,12 +39,12 @@ function createUnreadableStore(): Store {
 }
 
 it.each([true, false])(
-  'costs the origin a few transfers for each reader, and not one after the other without end (ranges: %s)',
+  'an unreadable store costs the origin a few transfers per reader, and not one after the other without end (ranges: %s)',
   async (hasRanges) => {
     const proxy = createWholeProxy({ createStore: createUnreadableStore, blockSizeBytes, originRanges: 'auto' });
     createRangeOrigin(proxy.origin, { hasRanges }).serve();
     const got = proxy.send().bytes();
-    // Whether it catches all bytes on their way to the store is a matter of microtasks.
+    // The order of microtasks decides whether the reader gets all bytes before they are in the store.
     expect(
       await got.then(
         () => 'whole',

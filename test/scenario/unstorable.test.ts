@@ -1,4 +1,4 @@
-/** Fills that the store refuses in the middle: their readers still get their bytes, or see that they do not. */
+/** Fills that the store refuses in the middle: their readers still get their bytes, or are cut off. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoreFault } from '../../src/store/store.ts';
@@ -27,7 +27,7 @@ afterEach(async () => {
 
 const textAt = (start: number, end: number) => Buffer.from(patternBytes(start, end)).toString('latin1');
 
-/** The origin sends the whole in pieces, as fast as it is taken. */
+/** Sends the whole from the origin, in pieces, as fast as it is read. */
 async function sendWhole(exchange: Awaited<ReturnType<WholeProxy['origin']['next']>>) {
   for (let at = 0; at < size; at += 700) await exchange.send(whole.subarray(at, at + 700));
   exchange.end();
@@ -35,7 +35,7 @@ async function sendWhole(exchange: Awaited<ReturnType<WholeProxy['origin']['next
 
 describe('a store that refuses a body of unknown length in the middle', () => {
   it.each(['bytes=-10', 'bytes=90000-', 'bytes=0-', 'bytes=0-9,50-59', 'bytes=90000-90009'])(
-    'leaves %s to be answered with the whole, for the bytes behind it are not kept until its place is known',
+    'has %s answered with the whole, because the fill cannot run ahead of a request that waits',
     async (range) => {
       const waiting = proxy.send({ fields: { range } });
       const exchange = await proxy.origin.next();
@@ -52,7 +52,7 @@ describe('a store that refuses a body of unknown length in the middle', () => {
     },
   );
 
-  it('still answers a range that has arrived by then', async () => {
+  it('still lets a range be served that has arrived by then', async () => {
     const plain = proxy.send();
     const waiting = proxy.send({ fields: { range: 'bytes=6000-6009' } });
     const exchange = await proxy.origin.next();
@@ -67,7 +67,7 @@ describe('a store that refuses a body of unknown length in the middle', () => {
 });
 
 describe('a store that refuses a body of known length in the middle', () => {
-  it('serves readers ahead and behind at once', async () => {
+  it('lets readers ahead and behind be served at once', async () => {
     const behind = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields: sized });
@@ -81,7 +81,7 @@ describe('a store that refuses a body of known length in the middle', () => {
     await proxy.fillsEnded(1);
   });
 
-  it('cuts a multipart that goes back to bytes that are gone and that no strong validator names', async () => {
+  it('has a multipart cut off that goes back to lost bytes without a strong validator', async () => {
     const client = proxy.send({ fields: { range: 'bytes=60000-60009,20000-20009,5000-5009' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...sized, etag: 'W/"v1"' } });
@@ -93,7 +93,7 @@ describe('a store that refuses a body of known length in the middle', () => {
     await proxy.fillsEnded(1);
   });
 
-  it('holds a few blocks that a multipart goes back to', async () => {
+  it('has a few blocks held to which a multipart goes back', async () => {
     const client = proxy.send({ fields: { range: 'bytes=60000-60009,5000-5009' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: sized });
@@ -105,7 +105,7 @@ describe('a store that refuses a body of known length in the middle', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
-  it('asks the origin again for more of them, by one transfer at a time', async () => {
+  it('has more such blocks requested again, by one transfer at a time', async () => {
     const starts = Array.from({ length: 9 }, (_, index) => 90_000 - 10_000 * index);
     const client = proxy.send({ fields: { range: `bytes=${starts.map((start) => `${start}-${start + 99}`).join()}` } });
     store.fail('writeBlock', new StoreFault('no_room', 'full'));
@@ -128,7 +128,7 @@ describe('a store that refuses a body of known length in the middle', () => {
     expect(open.size).toBeLessThan(starts.length);
   });
 
-  it('gives a multipart that goes back to bytes that the store has', async () => {
+  it('lets a multipart go back to stored bytes', async () => {
     const client = proxy.send({ fields: { range: 'bytes=60000-60009,500-509' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: sized });
@@ -146,7 +146,7 @@ describe('a store that refuses a body of known length in the middle', () => {
 });
 
 describe('a body of unknown length that is too large for the store', () => {
-  it('is not tried again at once, for each try would empty the store', async () => {
+  it('is not stored again at once, because each try would empty the store', async () => {
     store.fail('writeBlock', new StoreFault('too_large', 'too large'));
     for (const detail of [undefined, 'detail=unshared']) {
       const client = proxy.send();
@@ -170,7 +170,7 @@ describe('a store that fails otherwise', () => {
     expect(exchange.isClosed).toBe(true);
   });
 
-  it('leaves no body of the origin open when it cannot remove what was invalidated', async () => {
+  it('leaves no body of the origin open when it cannot remove an invalidated entry', async () => {
     store.fail('removeKey', new Error('a mistake of the store'));
     const client = proxy.send({ method: 'POST' });
     const exchange = await proxy.origin.next();
@@ -198,7 +198,7 @@ describe('stored bytes that are damaged', () => {
     },
   );
 
-  it('further on cut the response visibly', async () => {
+  it('further on cut off the response', async () => {
     const first = proxy.send();
     (await proxy.origin.next()).respond({ fields }, whole);
     await first.bytes();
@@ -211,7 +211,7 @@ describe('stored bytes that are damaged', () => {
 });
 
 describe('a store that takes nothing, in front of an origin with ranges', () => {
-  it('gives a multipart of many descending ranges', async () => {
+  it('lets a multipart of many descending ranges be served', async () => {
     await proxy.close();
     store = createSteeredStore();
     proxy = createWholeProxy({ createStore: () => store, windowBytes: 1024, originRanges: 'auto' });
@@ -224,8 +224,8 @@ describe('a store that takes nothing, in front of an origin with ranges', () => 
   });
 });
 
-describe('a store that takes nothing, and readers at several places', () => {
-  it('has a block brought again that was let go of before a reader had come to it', async () => {
+describe('a store that takes nothing, with readers at several offsets,', () => {
+  it('has a block fetched again that was released before a reader had reached it', async () => {
     await proxy.close();
     store = createSteeredStore();
     proxy = createWholeProxy({ createStore: () => store, windowBytes: 1024, originRanges: 'auto' });

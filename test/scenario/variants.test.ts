@@ -20,7 +20,7 @@ afterEach(async () => {
   await ended(proxy);
 });
 
-/** A date so many seconds after the beginning. */
+/** Returns the HTTP date `seconds` after the time at which the test clock starts. */
 const dateAt = (seconds: number) => formatHttpDate(Date.UTC(2026, 0, 1) + seconds * 1000);
 const bodyOf = (seed: number) => Buffer.from(patternBytes(0, 500, seed));
 
@@ -44,7 +44,7 @@ describe('of several stored responses that match', () => {
     expect(await (await reused(proxy, other)).bytes()).toEqual(bodyOf(2));
   });
 
-  it('all are freshened that a strong tag of a 304 names, and no other (§4.3.4)', async () => {
+  it('all with the strong tag of a 304 are freshened (§4.3.4)', async () => {
     const vary = { ...fresh, vary: 'Accept-Language' };
     const named = { ...fresh, etag: '"same"' };
     await fetched(proxy, { fields: { ...vary, etag: '"same"' } }, { fields: german }, bodyOf(1));
@@ -62,7 +62,7 @@ describe('of several stored responses that match', () => {
   it.each([
     ['another strong tag', '"same"', '"other"'],
     ['a weak tag', 'W/"same"', 'W/"same"'],
-  ])('one with %s is left as it is', async (_name, etag, otherTag) => {
+  ])('one with %s is not freshened', async (_name, etag, otherTag) => {
     await fetched(proxy, { fields: { ...fresh, vary: 'Accept-Language', etag } }, { fields: german }, bodyOf(1));
     await fetched(proxy, { fields: { ...fresh, etag: otherTag } }, { fields: english }, bodyOf(2));
     proxy.clock.advance(200_000);
@@ -76,7 +76,7 @@ describe('of several stored responses that match', () => {
     expect(await other.bytes()).toEqual(bodyOf(2));
   });
 
-  it('the chosen one is validated, though another would do without', async () => {
+  it('the chosen one is validated, even if another is fresh', async () => {
     const vary = { ...fresh, vary: 'Accept-Language', etag: '"de"' };
     await fetched(proxy, { fields: vary }, { fields: german }, bodyOf(1));
     proxy.clock.advance(90_000);
@@ -90,8 +90,8 @@ describe('of several stored responses that match', () => {
   });
 });
 
-describe('variants while they are on their way', () => {
-  it('of one response are given to those only who ask for the same', async () => {
+describe('variants that are arriving', () => {
+  it('are shared only by requests for the same variant', async () => {
     const first = proxy.send({ fields: german });
     const exchange = await proxy.origin.next();
     exchange.head({ fields: { ...fresh, vary: 'Accept-Language', 'content-length': '500' } });
@@ -108,7 +108,7 @@ describe('variants while they are on their way', () => {
     expect(await same.field('age')).toBe('0');
   });
 
-  it('of a validation are given to those only who ask for the same', async () => {
+  it('and are being validated are shared only by requests for the same variant', async () => {
     const vary = { ...fresh, vary: 'Accept-Language', etag: '"de"' };
     await fetched(proxy, { fields: vary }, { fields: german }, bodyOf(1));
     proxy.clock.advance(101_000);
@@ -121,7 +121,7 @@ describe('variants while they are on their way', () => {
     expect(await other.bytes()).toEqual(bodyOf(2));
   });
 
-  it('are released one by one where each asks for another', async () => {
+  it('release the waiting requests one by one where each asks for another variant', async () => {
     const languages = ['de', 'en', 'fr', 'it'];
     const clients = languages.map((language) => proxy.send({ fields: { 'accept-language': language } }));
     for (const _ of languages) {
@@ -136,7 +136,7 @@ describe('variants while they are on their way', () => {
 });
 
 describe('a response that begins to vary', () => {
-  it('by a 304 is fetched anew, for nobody knows what its bytes were selected by', async () => {
+  it('by a 304 is fetched anew, because it is not known what selected its bytes', async () => {
     await fetched(proxy, { fields: { ...fresh, etag: '"v1"' } }, { fields: german }, bodyOf(1));
     proxy.clock.advance(101_000);
     const client = proxy.send({ fields: english });
@@ -152,7 +152,7 @@ describe('a response that begins to vary', () => {
 });
 
 describe('a client that asks for more and more variants', () => {
-  it('has the oldest ones forgotten, so that a look-up stays quick', async () => {
+  it('has the oldest ones removed, so that a look-up stays quick', async () => {
     const sentFor = (index: number) => ({ fields: { 'accept-language': `x-${index}` } });
     const newest = 209;
     for (let index = 0; index <= newest; index += 1) {
@@ -168,14 +168,14 @@ describe('a client that asks for more and more variants', () => {
   });
 });
 
-describe('who waits for a response that turns out not to be shared', () => {
+describe('requests that wait for a response that may not be shared', () => {
   it.each([
     ['no-cache', { 'cache-control': 'no-cache', etag: '"v1"' }],
     ['max-age=0', { 'cache-control': 'max-age=0', etag: '"v1"' }],
     ['private', { 'cache-control': 'private' }],
     ['no-store', { 'cache-control': 'no-store' }],
     ['Vary: *', { ...fresh, vary: '*' }],
-  ])('(%s) is released at once, all together', async (_name, fields) => {
+  ])('(%s) are released at once, all together', async (_name, fields) => {
     const clients = [proxy.send(), proxy.send(), proxy.send()];
     (await proxy.origin.next()).respond({ fields: { ...fields, 'x-for': '0' } }, bodyOf(0));
     await settled();
@@ -184,8 +184,8 @@ describe('who waits for a response that turns out not to be shared', () => {
       const exchange = await proxy.origin.next();
       exchange.respond({ fields: { ...fields, 'x-for': name } }, bodyOf(Number(name)));
     }
-    const given = await Promise.all(clients.map(async (client) => [await client.field('x-for'), await client.bytes()]));
-    expect(given).toEqual([0, 1, 2].map((name) => [String(name), bodyOf(name)]));
+    const got = await Promise.all(clients.map(async (client) => [await client.field('x-for'), await client.bytes()]));
+    expect(got).toEqual([0, 1, 2].map((name) => [String(name), bodyOf(name)]));
     for (const client of clients) expect(await client.field('cache-status')).not.toContain('collapsed');
   });
 
@@ -193,8 +193,8 @@ describe('who waits for a response that turns out not to be shared', () => {
     ['private', { 'cache-control': 'private' }],
     ['no-store', { 'cache-control': 'no-store' }],
     ['a cookie', { 'set-cookie': 'a=1' }],
-  ])('(%s) does not keep what is for all from being stored', async (_name, fields) => {
-    // Some origins answer one client so, and all others otherwise.
+  ])('(%s) do not keep a later response for all clients from being stored', async (_name, fields) => {
+    // Some origins send such a response to one client, and a shared one to all others.
     await fetched(proxy, { fields }, { fields: { cookie: 'session=1' } });
     const clients = [proxy.send(), proxy.send()];
     for (const _ of clients) (await proxy.origin.next()).respond({ fields: fresh }, bodyOf(1));
@@ -203,7 +203,7 @@ describe('who waits for a response that turns out not to be shared', () => {
     expect(await (await reused(proxy)).field('cache-status')).toBe('rangeway; hit; ttl=100');
   });
 
-  it('(private) has ranges and conditions passed on as they are, for a while', async () => {
+  it('(private) have ranges and conditions passed on as they are, for a while', async () => {
     await fetched(proxy, { fields: { 'cache-control': 'private' } });
     const sent = { fields: { range: 'bytes=0-9', 'if-none-match': '"x"' } };
     const { exchange } = await fetched(proxy, { fields: { 'cache-control': 'private' } }, sent);
@@ -211,7 +211,7 @@ describe('who waits for a response that turns out not to be shared', () => {
     expect(fieldValue(exchange.request.fields, 'if-none-match')).toBe('"x"');
   });
 
-  it('(stale when it comes) is released, and each asks for itself', async () => {
+  it('(stale when it arrives) are released, and each asks for itself', async () => {
     const clients = [proxy.send(), proxy.send(), proxy.send({ fields: { 'cache-control': 'max-stale=50' } })];
     const old = { ...fresh, age: '120' };
     (await proxy.origin.next()).respond({ fields: { ...old, 'x-for': '0' } }, bodyOf(0));
@@ -223,7 +223,7 @@ describe('who waits for a response that turns out not to be shared', () => {
     await Promise.all(clients.map((client) => client.bytes()));
   });
 
-  it('is released before the body of that response has come', async () => {
+  it('are released before the body of that response has arrived', async () => {
     const clients = [proxy.send(), proxy.send()];
     const first = await proxy.origin.next();
     first.head({ fields: { 'cache-control': 'private', 'content-length': '500' } });

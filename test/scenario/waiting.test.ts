@@ -1,4 +1,4 @@
-/** Requests that wait for an exchange that another one has started: which of them it serves (RFC 9111 §4). */
+/** Requests that wait for an exchange that another request has started: which of them it serves (RFC 9111 §4). */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -25,8 +25,8 @@ async function store(fields: Record<string, string>) {
   await proxy.fillsEnded(1);
 }
 
-describe('an origin that fails while several wait', () => {
-  it('denies nobody the stale response because the first wants none (no-cache)', async () => {
+describe('an origin that fails while several requests wait', () => {
+  it('does not deny others the stale response if the first request has no-cache', async () => {
     await store(fresh);
     proxy.clock.advance(200_000);
     const reload = proxy.send({ fields: { 'cache-control': 'no-cache' } });
@@ -38,7 +38,7 @@ describe('an origin that fails while several wait', () => {
     expect(await plain.bytes()).toEqual(Buffer.from(body));
   });
 
-  it('gives nobody a stale response who wants none (no-cache), though the first takes it', async () => {
+  it('does not give a request with no-cache the stale response, even if the first request gets it', async () => {
     await store(fresh);
     proxy.clock.advance(200_000);
     const plain = proxy.send();
@@ -48,7 +48,7 @@ describe('an origin that fails while several wait', () => {
     expect(await reload.status()).toBe(502);
   });
 
-  it('answers 503: who wants no stale response gets its own answer', async () => {
+  it('by a 503 lets a request with no-cache get an answer of its own', async () => {
     await store(fresh);
     proxy.clock.advance(200_000);
     const plain = proxy.send();
@@ -62,7 +62,7 @@ describe('an origin that fails while several wait', () => {
 
 describe('an origin that answers a validation with nonsense', () => {
   it.each([206, 304])(
-    'such as %i to a request without Range or condition: what is stored is served stale',
+    'such as %i to a request without Range or condition: the stored response is served stale',
     async (status) => {
       await store({ 'cache-control': 'max-age=10' });
       proxy.clock.advance(200_000);
@@ -79,7 +79,7 @@ describe('an origin that answers a validation with nonsense', () => {
 
 describe('a response that each request has to ask for (RFC 9111 §5.2.2.4)', () => {
   it.each(['no-cache', 'max-age=0', 'max-age=0, must-revalidate', 's-maxage=0'])(
-    '%s is not given to those who waited for it',
+    '(%s) is not given to requests that waited for it',
     async (directives) => {
       const clients = ['alice', 'bob', 'carol'].map((name) => proxy.send({ fields: { cookie: name } }));
       const answer = (exchange: FakeExchange, seed: number) =>
@@ -95,7 +95,7 @@ describe('a response that each request has to ask for (RFC 9111 §5.2.2.4)', () 
     },
   );
 
-  it('is validated by each, and none waits for the other', async () => {
+  it('is validated by each request, and none waits for another', async () => {
     await store({ 'cache-control': 'no-cache', etag: '"v1"' });
     const clients = [proxy.send(), proxy.send()];
     const exchanges = [await proxy.origin.next(), await proxy.origin.next()];
@@ -106,7 +106,7 @@ describe('a response that each request has to ask for (RFC 9111 §5.2.2.4)', () 
     for (const client of clients) expect(await client.bytes()).toEqual(Buffer.from(body));
   });
 
-  it('that took longer than its lifetime is given to those who waited all the same', async () => {
+  it('is given to requests that waited even if it took longer than its lifetime', async () => {
     const clients = [proxy.send(), proxy.send()];
     const exchange = await proxy.origin.next();
     proxy.clock.advance(5_000);
@@ -117,7 +117,7 @@ describe('a response that each request has to ask for (RFC 9111 §5.2.2.4)', () 
 });
 
 describe('a request with Authorization', () => {
-  it('whose response is for it alone leaves the others to one request', async () => {
+  it('whose response is for it alone lets the others share one exchange', async () => {
     const authorized = proxy.send({ fields: { authorization: 'x' } });
     const others = [proxy.send(), proxy.send(), proxy.send()];
     (await proxy.origin.next()).respond({ fields: fresh }, patternBytes(0, 10, 1));
@@ -129,7 +129,7 @@ describe('a request with Authorization', () => {
 });
 
 describe('HEAD', () => {
-  it('with a Range is a plain request (RFC 9110 §14.2)', async () => {
+  it('ignores a Range (RFC 9110 §14.2)', async () => {
     await store({});
     const client = proxy.send({ method: 'HEAD', fields: { range: 'bytes=0-9' } });
     const exchange = await proxy.origin.next();

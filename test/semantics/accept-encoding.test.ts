@@ -1,4 +1,4 @@
-/** Accept-Encoding in one of eight forms. */
+/** The normal form of Accept-Encoding, which is one of eight values. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -37,7 +37,7 @@ describe('normaliseAcceptEncoding', () => {
     [', ,br,', 'br'],
   ])('%j', (value, want) => expect(normaliseAcceptEncoding(value)).toBe(want));
 
-  it('comes to one of eight values, which stay what they are', () => {
+  it('gives one of eight values, and leaves each of them unchanged', () => {
     const coding = fc.constantFrom('gzip', 'x-gzip', 'br', 'zstd', 'identity', '*', 'deflate', '');
     const weight = fc.constantFrom('', ';q=0', ';q=0.5', ' ; q=1', ';q=x');
     const member = fc.tuple(coding, weight).map((texts) => texts.join(''));

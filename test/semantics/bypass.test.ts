@@ -1,4 +1,4 @@
-/** Which requests go past the cache. */
+/** The conditions under which a request bypasses the cache. */
 
 import { describe, expect, it } from 'vitest';
 import { type BypassConditions, meetsBypass } from '../../src/semantics/bypass.ts';
@@ -7,7 +7,7 @@ import { fieldsOf } from '../support/values/fields-of.ts';
 const none: BypassConditions = { fields: [], cookies: [], queryParameters: [] };
 
 describe('meetsBypass', () => {
-  it.each<[given: Partial<BypassConditions>, target: string, lines: readonly string[], want: boolean]>([
+  it.each<[conditions: Partial<BypassConditions>, target: string, lines: readonly string[], want: boolean]>([
     [{}, '/?a=1', ['Cookie: a=1', 'A: 1'], false],
     [{ fields: ['a', 'b'] }, '/', ['B: 0'], true],
     [{ fields: ['a', 'b'] }, '/', ['B:'], true],
@@ -24,7 +24,7 @@ describe('meetsBypass', () => {
     [{ queryParameters: ['a'] }, '/a?b', ['A: 1', 'Cookie: a=1'], false],
     [{ queryParameters: ['a'] }, '/?b?a', [], false],
     [{ fields: ['x'], cookies: ['x'], queryParameters: ['a'] }, '/?a', [], true],
-  ])('%j: %s %j', (given, target, lines, want) => {
-    expect(meetsBypass({ target, fields: fieldsOf(...lines) }, { ...none, ...given })).toBe(want);
+  ])('%j: %s %j', (conditions, target, lines, want) => {
+    expect(meetsBypass({ target, fields: fieldsOf(...lines) }, { ...none, ...conditions })).toBe(want);
   });
 });

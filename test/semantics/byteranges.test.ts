@@ -11,7 +11,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 
 const boundary = '00112233445566778899aabbccddeeff';
 
-/** The body as it goes out: the head of each part, its bytes, and the tail. */
+/** Returns the body as it is sent: the head and the bytes of each part, and the tail. */
 function bodyOf(framing: ByterangesFraming, spans: readonly Span[], content: Uint8Array): Buffer {
   const parts = spans.flatMap(({ start, end }, index) => [
     framing.heads[index] ?? new Uint8Array(),
@@ -51,7 +51,7 @@ describe('frameByteranges, RFC 9110 §14.6, RFC 2046 §5.1', () => {
     expect(framing.sizeBytes).toBe(body.length);
   });
 
-  it('frames one part, without a Content-Type where there is none', () => {
+  it('frames one part, without Content-Type where the response has none', () => {
     const spans = [{ start: 9, end: 10 }];
     const framing = frameByteranges(spans, { sizeBytes: 10, contentType: undefined }, boundary);
     const body = bodyOf(framing, spans, content);
@@ -78,13 +78,13 @@ describe('frameByteranges, RFC 9110 §14.6, RFC 2046 §5.1', () => {
     expect(framing.sizeBytes).toBe(bodyOf(framing, spans, content).length);
   });
 
-  it('never makes a line end of a character that is no octet', () => {
+  it('replaces characters above U+00FF, so that none becomes a line end', () => {
     const spans = [{ start: 0, end: 1 }];
     const framing = frameByteranges(spans, { sizeBytes: 10, contentType: 'text/plain\u010d\u010aX-Evil: 1' }, boundary);
     expect(Buffer.from(framing.heads[0] ?? []).toString('latin1')).toContain('Content-Type: text/plain??X-Evil: 1\r\n');
   });
 
-  it('gives back every part to one who reads the body by its Content-Ranges, at the promised length', () => {
+  it('lets a client read every part by its Content-Range, and has the stated length', () => {
     const spanList = fc.array(
       fc.tuple(fc.nat(299), fc.nat(299)).map(([a, b]) => ({ start: Math.min(a, b), end: Math.max(a, b) + 1 })),
       { minLength: 1, maxLength: 6 },
@@ -100,7 +100,7 @@ describe('frameByteranges, RFC 9110 §14.6, RFC 2046 §5.1', () => {
       }),
     );
 
-    /** Reads as a careful client does: the length of each part comes from its Content-Range, not from a search. */
+    /** Takes the length of each part from its Content-Range, and does not search for the boundary. */
     function readParts(body: Buffer): { span: Span | undefined; contentType: string | undefined }[] {
       const parts = [];
       let position = 0;
@@ -120,14 +120,14 @@ describe('frameByteranges, RFC 9110 §14.6, RFC 2046 §5.1', () => {
 });
 
 describe('createBoundary', () => {
-  it('writes all 128 bits that it is given', () => {
-    const asked: number[] = [];
+  it('writes 128 random bits', () => {
+    const requestedSizes: number[] = [];
     const random = (size: number): Uint8Array => {
-      asked.push(size);
+      requestedSizes.push(size);
       return Uint8Array.from({ length: size }, (_, index) => index * 0x11);
     };
     expect(createBoundary(random)).toBe(boundary);
-    expect(asked).toEqual([16]);
+    expect(requestedSizes).toEqual([16]);
   });
 
   it('needs no quotes and is short enough, RFC 2046 §5.1.1', () => {

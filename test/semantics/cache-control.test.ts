@@ -8,7 +8,7 @@ import {
 } from '../../src/semantics/cache-control.ts';
 import { fieldsOf } from '../support/values/fields-of.ts';
 
-const silent: CacheControl = {
+const noDirectives: CacheControl = {
   field: 'cache-control',
   maxAge: undefined,
   sMaxage: undefined,
@@ -25,14 +25,14 @@ const silent: CacheControl = {
 };
 
 describe('parseCacheControl, RFC 9111 §5.2.2', () => {
-  const rows: readonly (readonly [value: string, said: Partial<CacheControl>])[] = [
+  const rows: readonly (readonly [value: string, directives: Partial<CacheControl>])[] = [
     ['', {}],
     ['foobar, foo=bar', {}],
     ['max-age=60', { maxAge: 60 }],
     ['MaX-aGe=60', { maxAge: 60 }],
     ['stale-while-revalidate=5, stale-if-error=6', { staleWhileRevalidate: 5, staleIfError: 6 }],
     ['stale-while-revalidate=5, stale-while-revalidate=4', { staleWhileRevalidate: 4 }],
-    // What permits is not permitted by what is malformed.
+    // A malformed permission permits nothing.
     ['stale-while-revalidate, stale-if-error=-1', { staleWhileRevalidate: 0, staleIfError: 0 }],
     ['immutable', { immutable: true }],
     ['immutable=1', {}],
@@ -40,16 +40,16 @@ describe('parseCacheControl, RFC 9111 §5.2.2', () => {
     ['no-store', { noStore: true }],
     ['must-revalidate, proxy-revalidate', { mustRevalidate: true, proxyRevalidate: true }],
     ['public, must-understand', { public: true, mustUnderstand: true }],
-    // Both forms of an argument, §5.2.
+    // Token and quoted-string are both valid for an argument, §5.2.
     ['max-age="60"', { maxAge: 60 }],
     ['extension="max-age=3600", max-age=1', { maxAge: 1 }],
     ['max-age=1, extension="max-age=3600"', { maxAge: 1 }],
-    // Duplicates and conflicts: the most restrictive, §4.2.1.
+    // Of duplicates and conflicts the most restrictive applies, §4.2.1.
     ['max-age=1800, max-age=1', { maxAge: 1 }],
     ['max-age=1, max-age=1800', { maxAge: 1 }],
     ['max-age=60, max-age=abc', { maxAge: 0 }],
     ['public, private', { public: true, private: true }],
-    // Malformed lifetimes are over, §4.2.1.
+    // A malformed lifetime is stale, §4.2.1.
     ['max-age', { maxAge: 0 }],
     ['max-age=', { maxAge: 0 }],
     ['max-age=abc', { maxAge: 0 }],
@@ -62,7 +62,7 @@ describe('parseCacheControl, RFC 9111 §5.2.2', () => {
     ['max-age=60 public', { maxAge: 0 }],
     ['s-maxage=abc, max-age=60', { sMaxage: 0, maxAge: 60 }],
     ['max-age=99999999999', { maxAge: 2_147_483_648 }],
-    // What restricts holds even when malformed; what permits does not.
+    // A malformed restriction applies; a malformed permission does not.
     ['no-store=x', { noStore: true }],
     ['no-store; max-age=60', { noStore: true, maxAge: 0 }],
     ['max-age=60; private', { maxAge: 0, private: true }],
@@ -78,7 +78,7 @@ describe('parseCacheControl, RFC 9111 §5.2.2', () => {
     ['private="a", private="b"', { private: ['a', 'b'] }],
     ['private="a", private', { private: true }],
     ['no-cache, no-cache="a"', { noCache: true }],
-    // An empty or ill-formed list, or the token form, restricts all of it.
+    // An empty or malformed list, or a token, restricts the whole response.
     ['private=""', { private: true }],
     ['private=" , "', { private: true }],
     ['private="', { private: true }],
@@ -87,13 +87,13 @@ describe('parseCacheControl, RFC 9111 §5.2.2', () => {
     ['private=true', { private: true }],
     ['no-cache=""', { noCache: true }],
     ['no-cache=a', { noCache: true }],
-    // Without these fields nothing could be reused rightly.
+    // Without these fields the response could not be reused correctly.
     ['private="Vary"', { private: true }],
     ['no-cache="x, cache-control"', { noCache: true }],
     ['private="content-encoding"', { private: true }],
   ];
-  it.each(rows)('%s', (value, said) => {
-    expect(parseCacheControl(fieldsOf(`Cache-Control: ${value}`))).toEqual({ ...silent, ...said });
+  it.each(rows)('%s', (value, directives) => {
+    expect(parseCacheControl(fieldsOf(`Cache-Control: ${value}`))).toEqual({ ...noDirectives, ...directives });
   });
 
   it('reads all lines, and no other field', () => {
@@ -103,11 +103,11 @@ describe('parseCacheControl, RFC 9111 §5.2.2', () => {
       'Cache-Control: private="a',
       'Cache-Control: b"',
     );
-    expect(parseCacheControl(fields)).toEqual({ ...silent, maxAge: 60, private: true });
+    expect(parseCacheControl(fields)).toEqual({ ...noDirectives, maxAge: 60, private: true });
   });
 
-  it('says nothing without the field', () => {
-    expect(parseCacheControl([])).toEqual(silent);
+  it('returns no directive without the field', () => {
+    expect(parseCacheControl([])).toEqual(noDirectives);
   });
 });
 
@@ -145,7 +145,7 @@ describe('parseCacheControl, any text', () => {
     expect(parseCacheControl([['cache-control', 'max-age=1,'.repeat(200_000)]]).maxAge).toBe(1);
   });
 
-  it('is indifferent to the order of directives and to how they are spread over lines', () => {
+  it('does not depend on the order of directives or on their lines', () => {
     const arrangements = fc
       .array(directiveText, { maxLength: 8 })
       .chain((directives) =>
@@ -184,7 +184,7 @@ describe('parseCacheControl, any text', () => {
 });
 
 describe('parseRequestDirectives, RFC 9111 §5.2.1', () => {
-  const undemanding: RequestDirectives = {
+  const noDemands: RequestDirectives = {
     noStore: false,
     noCache: false,
     onlyIfCached: false,
@@ -218,6 +218,6 @@ describe('parseRequestDirectives, RFC 9111 §5.2.1', () => {
     [['Pragma: no-cache', 'Cache-Control: max-age=60'], { maxAge: 60 }],
   ];
   it.each(rows)('%j', (lines, demands) => {
-    expect(parseRequestDirectives(fieldsOf(...lines))).toEqual({ ...undemanding, ...demands });
+    expect(parseRequestDirectives(fieldsOf(...lines))).toEqual({ ...noDemands, ...demands });
   });
 });

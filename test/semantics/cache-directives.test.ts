@@ -20,7 +20,7 @@ describe('parseCacheDirectives, RFC 9111 §5.2', () => {
     ['x="max-age=3600", max-age=1', ['x="max-age=3600"', 'max-age=1']],
     ["max-age='60'", ["max-age='60'"]],
     ['max-age=3600.5', ['max-age=3600.5']],
-    // Malformed members count word by word.
+    // Of a malformed member each word is a directive of its own.
     ['max-age =60', ['!max-age', '!60']],
     ['max-age= 60', ['!max-age', '!60']],
     ['max-age=', ['!max-age']],
@@ -40,7 +40,7 @@ describe('parseCacheDirectives, RFC 9111 §5.2', () => {
     expect(directivesIn([value])).toEqual(directives);
   });
 
-  it('reads each line by itself: a quote opened on one hides nothing on the next', () => {
+  it('parses each line by itself: a quote opened on one line hides nothing on the next', () => {
     expect(directivesIn(['x="a', 'no-store', 'y="b"'])).toEqual(['!x', '!a', 'no-store', 'y="b"']);
   });
 });

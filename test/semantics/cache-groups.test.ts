@@ -23,7 +23,7 @@ describe('parseCacheGroups, RFC 9875 §2', () => {
     [['Cache-Groups: ""'], ['']],
     [['Cache-Groups: "x, \\"y\\""'], ['x, "y"']],
     [['Cache-Group-Invalidation: "a"'], []],
-    // No List of Strings: the whole field is ignored.
+    // A field that is no List of Strings is ignored as a whole.
     [['Cache-Groups: "a", b'], []],
     [['Cache-Groups: ("a" "b")'], []],
     [['Cache-Groups: "a", 1'], []],
@@ -35,7 +35,7 @@ describe('parseCacheGroups, RFC 9875 §2', () => {
     expect(parseCacheGroups(fieldsOf(...lines))).toEqual(groups);
   });
 
-  it('takes as many groups, as long, as it must, and no more than it says', () => {
+  it('accepts groups up to the maximum number and length, which are at least those of the RFC', () => {
     const groups = (count: number, length: number) =>
       Array.from({ length: count }, (_, index) => `${index}-`.padEnd(length, 'x'));
     const read = (texts: readonly string[]) =>
@@ -83,7 +83,7 @@ describe('groupsToInvalidate, RFC 9875 §3', () => {
 });
 
 describe('groupTag', () => {
-  it('is that of one group of one origin', () => {
+  it('differs for each group of each origin', () => {
     const text = fc.oneof(fc.constantFrom('https://a', 'https://a:8080', '"', '","', 'a', ''), fc.string());
     fc.assert(
       fc.property(text, text, text, text, (origin, group, otherOrigin, otherGroup) => {
@@ -95,7 +95,7 @@ describe('groupTag', () => {
   });
 });
 
-it('throws at no field', () => {
+it('never throws for a field of groups', () => {
   const parts = ['"a"', '"', ',', ' ', ';', 'a', '=', '(', ')', '1'];
   const near = fc.array(fc.constantFrom(...parts), { maxLength: 10 }).map((texts) => texts.join(''));
   fc.assert(

@@ -37,13 +37,13 @@ describe('formatCacheStatus, RFC 9211 §2', () => {
     ['cache.example.net:8080', 'cache.example.net:8080; hit'],
     ['10.0.0.1', '"10.0.0.1"; hit'],
     ['My Company', '"My Company"; hit'],
-  ])('name %s', (name, member) => {
+  ])('formats the name %s', (name, member) => {
     expect(formatCacheStatus({ hit: true }, name)).toBe(member);
   });
 });
 
 describe('withCacheStatus, RFC 9211 §2', () => {
-  it('keeps the members of the caches nearer to the origin before its own', () => {
+  it('adds its member after those of caches closer to the origin', () => {
     const fields = fieldsOf('Cache-Status: origin-cache; hit', 'X: 1');
     expect(withCacheStatus(fields, 'rangeway; hit')).toEqual(
       fieldsOf('Cache-Status: origin-cache; hit', 'X: 1', 'Cache-Status: rangeway; hit'),

@@ -26,7 +26,7 @@ describe('parseTags', () => {
       ['a', 'b'],
     ],
     [['Surrogate-Key: a a A'], ['a', 'A']],
-    // Commas are of the key, and spaces of the tag.
+    // A comma is part of a Surrogate-Key, and a space is part of a Cache-Tag.
     [['Surrogate-Key: a,b "c" d;e'], ['a,b', '"c"', 'd;e']],
     [['Cache-Tag: a,b'], ['a', 'b']],
     [['Cache-Tag: a , b\t,\tc'], ['a', 'b', 'c']],
@@ -51,7 +51,7 @@ describe('parseTags', () => {
   const numbered = (count: number, length = 0) =>
     Array.from({ length: count }, (_, index) => `${index}`.padEnd(length, 'x'));
 
-  it('takes as many tags as it says', () => {
+  it('accepts tags up to the maximum number', () => {
     const tags = numbered(maxTags + 10);
     expect(parseTags([['surrogate-key', tags.join(' ')]])).toEqual(tags.slice(0, maxTags));
     expect(parseTags([['cache-tag', tags.join(',')]])).toEqual(tags.slice(0, maxTags));
@@ -71,15 +71,15 @@ describe('parseTags', () => {
   it.each([
     ['surrogate-key', ' '],
     ['cache-tag', ','],
-  ])('takes tags of %s as long as it says, and leaves out longer ones alone', (name, separator) => {
-    const [fit = '', unfit = ''] = ['x'.repeat(maxTagLength), 'y'.repeat(maxTagLength + 1)];
-    expect(parseTags([[name, ['a', unfit, fit, 'b'].join(separator)]])).toEqual(['a', fit, 'b']);
+  ])('accepts tags of %s up to the maximum length, and leaves out only longer ones', (name, separator) => {
+    const [longest = '', tooLong = ''] = ['x'.repeat(maxTagLength), 'y'.repeat(maxTagLength + 1)];
+    expect(parseTags([[name, ['a', tooLong, longest, 'b'].join(separator)]])).toEqual(['a', longest, 'b']);
   });
 
   it.each([
     ['surrogate-key', ' '],
     ['cache-tag', ','],
-  ])('takes of a long %s the tags that are whole before its limit', (name, separator) => {
+  ])('accepts the tags of a long %s that end before its limit', (name, separator) => {
     const length = 63;
     const fitting = maxTagFieldLength / (length + 1);
     const tags = numbered(fitting + 10, length);
@@ -92,7 +92,7 @@ describe('parseTags', () => {
     expect(parseTags([[name, 'x'.repeat(1_000_000)]])).toEqual([]);
   });
 
-  it('throws at no field, gives each tag once, and all of them fit', () => {
+  it('never throws, and returns valid tags, each once', () => {
     const parts = ['a', 'B', ',', ' ', '\t', '"', 'tag:', '[', '\u00ff', 'x'.repeat(1000)];
     const near = fc.array(fc.constantFrom(...parts), { maxLength: 40 }).map((texts) => texts.join(''));
     const value = fc.oneof(near, fc.string({ unit: 'binary' }));
@@ -107,7 +107,7 @@ describe('parseTags', () => {
     );
   });
 
-  it('takes no longer for spaces, commas and tags than for other text', () => {
+  it('takes linear time for spaces, commas and tags', () => {
     const size = 2_000_000;
     for (const text of [' '.repeat(size), ','.repeat(size), ' a'.repeat(size / 2), `a${' '.repeat(size)}b`]) {
       const startedAt = performance.now();
@@ -115,7 +115,7 @@ describe('parseTags', () => {
         ['surrogate-key', text],
         ['cache-tag', text],
       ]);
-      // A time that grows with the square would be minutes.
+      // Quadratic time would be minutes.
       expect(performance.now() - startedAt).toBeLessThan(10_000);
     }
   });
@@ -133,7 +133,7 @@ describe('hasTagField', () => {
 });
 
 describe('storedTag', () => {
-  it('is that of one tag, and never that of a group', () => {
+  it('is decoded to its tag, and never equals that of a group', () => {
     const text = fc.oneof(fc.constantFrom('["https://a","g"]', 'tag:', '[', ''), fc.string());
     fc.assert(
       fc.property(text, text, text, (tag, origin, group) => {

@@ -22,14 +22,14 @@ describe('isCdnLoop, RFC 8586 §2', () => {
     [['CDN-Loop: foo.cdn', 'CDN-Loop: rangeway'], true],
     [['CDN-Loop: foo.cdn,rangeway;v=1'], true],
     [['CDN-Loop: foo.cdn ,\trangeway \t; trace="a,b"; x'], true],
-    // Names that only contain the own one, or stand elsewhere.
+    // Names that only contain the own name, and the own name in other places.
     [['CDN-Loop: rangeway.example'], false],
     [['CDN-Loop: rangeway2'], false],
     [['CDN-Loop: rangeway:80'], false],
     [['CDN-Loop: my-rangeway'], false],
     [['CDN-Loop: foo.cdn; by=rangeway'], false],
     [['X-CDN-Loop: rangeway'], false],
-    // What is malformed hides nothing.
+    // A malformed member hides no other.
     [['CDN-Loop: foo.cdn; a=", rangeway'], true],
     [['CDN-Loop: ", rangeway, other; b="q"'], true],
     [['CDN-Loop: ;;;,rangeway;;'], true],

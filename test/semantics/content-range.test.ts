@@ -31,7 +31,7 @@ describe('parseContentRange, RFC 9110 §14.4', () => {
   });
 
   const invalid: readonly string[] = [
-    // It ends before it starts, or not before the whole does.
+    // The range ends before it starts, or behind the whole.
     'bytes 1-0/10',
     'bytes 0-10/10',
     'bytes 10-10/10',
@@ -44,7 +44,7 @@ describe('parseContentRange, RFC 9110 §14.4', () => {
     'bytes 0-0/99999999999999999999',
     'bytes 9007199254740993-9007199254740992/*',
     'bytes 0-18446744073709551615/18446744073709551616',
-    // Not of this form.
+    // Other forms.
     'bytes */10',
     'bytes */*',
     'bytes=0-1/2',
@@ -69,7 +69,7 @@ describe('parseContentRange, RFC 9110 §14.4', () => {
     expect(parseContentRange(text)).toBeUndefined();
   });
 
-  it('reads what formatContentRange writes', () => {
+  it('parses the output of formatContentRange', () => {
     const spanAndSize = fc
       .uniqueArray(fc.nat({ max }), { minLength: 2, maxLength: 3 })
       .map((numbers) => numbers.toSorted((a, b) => a - b));
@@ -81,7 +81,7 @@ describe('parseContentRange, RFC 9110 §14.4', () => {
     );
   });
 
-  it('never throws, and gives valid spans only', () => {
+  it('never throws, and returns valid spans only', () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc

@@ -1,4 +1,4 @@
-/** The cookies of a request, read leniently. */
+/** The lenient parser of a request's cookies. */
 
 import { describe, expect, it } from 'vitest';
 import { parseCookies } from '../../src/semantics/cookies.ts';

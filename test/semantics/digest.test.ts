@@ -13,10 +13,10 @@ import { fieldsOf } from '../support/values/fields-of.ts';
 const bytes = '{"hello": "world"}\n';
 const sha256: Digest = { algorithm: 'sha256', hex: createHash('sha256').update(bytes).digest('hex') };
 const sha512: Digest = { algorithm: 'sha512', hex: createHash('sha512').update(bytes).digest('hex') };
-/** What RFC 9530 Appendix B.1 says of these bytes. */
+/** The digest of these bytes in RFC 9530 Appendix B.1. */
 const a = 'sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:';
 const b = `sha-512=:${createHash('sha512').update(bytes).digest('base64')}:`;
-/** Digests of something else. */
+/** Digests of other bytes. */
 const z = `sha-256=:${Buffer.alloc(32).toString('base64')}:`;
 const zeros: Digest = { algorithm: 'sha256', hex: '00'.repeat(32) };
 
@@ -29,26 +29,26 @@ describe('selectReprDigest, RFC 9530 §3', () => {
     [200, [`Repr-Digest: ${b}`, `Repr-Digest: ${a}`], sha256],
     [200, [`Repr-Digest:   ${a}  `], sha256],
     [200, [`Repr-Digest: ${a};from="disk"`], sha256],
-    // The last of a name counts (RFC 9651 §4.2.2).
+    // The last member of a name counts (RFC 9651 §4.2.2).
     [200, [`Repr-Digest: ${z}, ${a}`], sha256],
     // Padding may be missing (RFC 9651 §4.2.7).
     [200, [`Repr-Digest: ${a.replace('=:', ':').replace('sha-256:', 'sha-256=:')}`], sha256],
-    // The content of a 200 is the representation, that of a 206 is not, and other statuses are not relied on.
+    // Only for a 200 the Content-Digest is taken for a digest of the representation.
     [200, [`Content-Digest: ${a}`], sha256],
     [206, [`Content-Digest: ${a}`], undefined],
     [404, [`Content-Digest: ${a}`], undefined],
     [206, [`Repr-Digest: ${a}`], sha256],
     [206, [`Repr-Digest: ${a}`, `Content-Digest: ${z}`], sha256],
     [404, [`Repr-Digest: ${a}`], sha256],
-    // The better algorithm, then the better field.
+    // The preferred algorithm counts first, then the preferred field.
     [200, [`Content-Digest: ${z}`, `Repr-Digest: ${a}`], sha256],
     [200, [`Content-Digest: ${a}`, `Repr-Digest: ${b}`], sha256],
-    // Deprecated algorithms (RFC 9530 §5), and those that are not known.
+    // Deprecated algorithms (RFC 9530 §5) and unknown ones are ignored.
     [200, ['Repr-Digest: md5=:Sd/dVLAcvNLSq16eXua5uQ==:'], undefined],
     [200, ['Repr-Digest: sha=:07CavjDP4u3/TungoUHJO/Wzr4c=:, unixsum=:GQU=:, crc32c=:q4V4Ow==:'], undefined],
     [200, ['Repr-Digest: sha-384=:AAAA:', `Content-Digest: ${a}`], sha256],
     [200, [`Repr-Digest: md5=:Sd/dVLAcvNLSq16eXua5uQ==:, ${b}`], sha512],
-    // Values that are none: of the wrong length, of the wrong type.
+    // Values of the wrong length or type are ignored.
     [200, ['Repr-Digest: sha-256=:AAAA:'], undefined],
     [200, ['Repr-Digest: sha-256=::'], undefined],
     [200, [`Repr-Digest: ${a.replace('sha-256', 'sha-512')}`], undefined],
@@ -57,7 +57,7 @@ describe('selectReprDigest, RFC 9530 §3', () => {
     [200, ['Repr-Digest: sha-256=1'], undefined],
     [200, ['Repr-Digest: sha-256="RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg="'], undefined],
     [200, [`Repr-Digest: sha-256=(${a.slice(8)})`], undefined],
-    // No dictionaries: the whole field is ignored, and the other one counts.
+    // A field that is no Dictionary is ignored as a whole, and the other field counts.
     [200, [`Repr-Digest: ${a},`], undefined],
     [200, [`Repr-Digest: SHA-256=${a.slice(8)}`], undefined],
     [200, [`Repr-Digest: ${a} ${b}`], undefined],
@@ -65,7 +65,7 @@ describe('selectReprDigest, RFC 9530 §3', () => {
     [200, ['Repr-Digest: sha-256=RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg='], undefined],
     [200, ['Repr-Digest: sha-256=:RK-0qy18MlBSVnWgjwz6lZEWjP_lF5HF9bvEF8FabDg=:'], undefined],
     [200, ['Repr-Digest: ?', `Content-Digest: ${a}`], sha256],
-    // Its predecessor had another form, and nobody agreed on what it is of (RFC 9530 §1.3).
+    // The obsolete Digest field is ignored: its meaning was ambiguous (RFC 9530 §1.3).
     [200, ['Digest: SHA-256=RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg='], undefined],
   ];
   it.each(rows)('%d %j', (status, lines, want) => {
@@ -90,13 +90,13 @@ describe('selectContentDigest, RFC 9530 §2', () => {
 
 describe('withReprDigest', () => {
   const rows: readonly (readonly [name: string, stated: readonly string[], added: readonly string[]])[] = [
-    ['states it where nothing is stated', ['X: 1'], [`Repr-Digest: ${a}`]],
-    ['states it beside other algorithms', [`Repr-Digest: ${b}`], [`Repr-Digest: ${a}`]],
-    ['states it beside a Content-Digest', [`Content-Digest: ${a}`], [`Repr-Digest: ${a}`]],
-    ["leaves the origin's", [`Repr-Digest: ${b}, ${a}`], []],
-    ["leaves the origin's, also another one", [`Repr-Digest: ${z}`], []],
-    ["leaves the origin's, also one of the wrong length", ['Repr-Digest: sha-256=:AAAA:'], []],
-    ['leaves what one line more would not mend', ['Repr-Digest: sha-512=!'], []],
+    ['adds the digest where there is none', ['X: 1'], [`Repr-Digest: ${a}`]],
+    ['adds the digest beside other algorithms', [`Repr-Digest: ${b}`], [`Repr-Digest: ${a}`]],
+    ['adds the digest beside a Content-Digest', [`Content-Digest: ${a}`], [`Repr-Digest: ${a}`]],
+    ["keeps the origin's sha-256", [`Repr-Digest: ${b}, ${a}`], []],
+    ["keeps the origin's sha-256 where it differs", [`Repr-Digest: ${z}`], []],
+    ["keeps the origin's sha-256 where it has the wrong length", ['Repr-Digest: sha-256=:AAAA:'], []],
+    ['keeps a malformed field, which a second line would not repair', ['Repr-Digest: sha-512=!'], []],
   ];
   it.each(rows)('%s', (_name, stated, added) => {
     expect(withReprDigest(fieldsOf(...stated), sha256.hex)).toEqual(fieldsOf(...stated, ...added));
@@ -104,9 +104,9 @@ describe('withReprDigest', () => {
 });
 
 describe('formatReprDigest', () => {
-  it('is what RFC 9530 Appendix B.1 shows', () => expect(formatReprDigest(sha256.hex)).toBe(a));
+  it('gives the example of RFC 9530 Appendix B.1', () => expect(formatReprDigest(sha256.hex)).toBe(a));
 
-  it('is read back as it was', () => {
+  it('is parsed as the same digest', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (sum) => {
         const hex = Buffer.from(sum).toString('hex');
@@ -117,11 +117,11 @@ describe('formatReprDigest', () => {
   });
 });
 
-describe('any text', () => {
+describe('selectReprDigest, any text', () => {
   const alphabet = ['sha-256', 'sha-512', '=', ':', ',', ' ', ';', '"', '(', ')', '?1', '@9', '%"', 'AAAA', '\\', '-.'];
   const near = fc.array(fc.constantFrom(...alphabet, a, b)).map((parts) => parts.join(''));
 
-  it('is read without a throw, and gives a digest of the right length or none', () => {
+  it('never throws, and returns a digest of the right length or none', () => {
     fc.assert(
       fc.property(fc.oneof(near, fc.string({ unit: 'binary' })), (text) => {
         const digest = selectReprDigest({ status: 200, fields: [['repr-digest', text]] });

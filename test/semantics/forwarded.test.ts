@@ -28,14 +28,14 @@ describe('parseForwarded, RFC 7239 §4', () => {
     [['host="a\\"b\\\\c"'], [{ host: 'a"b\\c' }]],
     [['host="a, for=b;proto=c"'], [{ host: 'a, for=b;proto=c' }]],
     [['host=""'], [{ host: '' }]],
-    // Empty elements and pairs count for nothing (RFC 9110 §5.6.1.2).
+    // Empty elements and pairs are ignored (RFC 9110 §5.6.1.2).
     [[', ,for=a,,'], [{ for: 'a' }]],
     [[';for=a;;proto=http;'], [{ for: 'a', proto: 'http' }]],
-    // What proxies write though the grammar has no such thing.
+    // Forms that proxies send although the grammar does not allow them.
     [['for=2001:db8::1'], [{ for: '2001:db8::1' }]],
     [['for=[2001:db8::1]:80'], [{ for: '[2001:db8::1]:80' }]],
     [['for=192.0.2.1:80 ; proto=http\t,\tfor=b'], [{ for: '192.0.2.1:80', proto: 'http' }, { for: 'b' }]],
-    // Malformed: nothing of it is read.
+    // A malformed field is refused as a whole.
     [['for'], undefined],
     [['for='], undefined],
     [['=a'], undefined],
@@ -52,20 +52,20 @@ describe('parseForwarded, RFC 7239 §4', () => {
     [['for=a;FOR=a'], undefined],
     [['for="a, for=b'], undefined],
     [['for=a', 'for="b'], undefined],
-    // A quote that one line leaves open is not closed by the next.
+    // A quote that is open at the end of a line is not closed by the next line.
     [['for="_x', 'for="[::1]"'], undefined],
   ];
   it.each(rows)('%j', (lines, elements) => expect(parseForwarded(lines)).toEqual(elements));
 
-  it('takes no longer for what is long', () => {
+  it('takes linear time', () => {
     const value = `for=a${' '.repeat(2_000_000)}b`;
     const startedAt = performance.now();
     expect(parseForwarded([value])).toBeUndefined();
-    // A time that grows with the square would be minutes.
+    // Quadratic time would be minutes.
     expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
-  it('never throws, and reads what it has written', () => {
+  it('never throws, and parses the output of formatForwarded', () => {
     const text = fc.string({ unit: fc.constantFrom(...'abc.[]:;,="\\ \t_1') });
     fc.assert(fc.property(fc.array(text), (lines) => void parseForwarded(lines)));
     const element = fc.record({
@@ -111,7 +111,7 @@ describe('nodeName, RFC 7239 §6', () => {
     ['192.0.2.1:123456', '192.0.2.1:123456'],
     ['[2001:db8::1', '[2001:db8::1'],
     ['', ''],
-  ])('%j is %j', (node, name) => expect(nodeName(node)).toBe(name));
+  ])('%j has the name %j', (node, name) => expect(nodeName(node)).toBe(name));
 
   it.each([
     ['unknown', true],

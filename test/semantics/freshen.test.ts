@@ -38,7 +38,7 @@ describe('mayFreshen, RFC 9111 §4.3.4', () => {
     [['Last-Modified: yesterday'], ['Last-Modified: today'], false],
     [['ETag: "a"', modified], [earlier], false],
     [['ETag: "a"'], [modified], true],
-    // No validator: the one that was asked about. A malformed tag is none.
+    // A 304 without validator is about the validated response. A malformed tag is no validator.
     [['ETag: "a"'], [], true],
     [[modified], [], true],
     [[modified, 'ETag: a'], [modified, 'ETag: a'], true],
@@ -92,40 +92,40 @@ describe('freshenFields, RFC 9111 §3.2', () => {
     notModified: readonly string[],
     merged: readonly string[],
   ])[] = [
-    ['keeps what the 304 omits', ['x: 1'], [date], ['x: 1', date]],
+    ['keeps fields that the 304 omits', ['x: 1'], [date], ['x: 1', date]],
     [
-      'replaces',
+      'replaces fields',
       ['x: 1', 'cache-control: max-age=1'],
       [date, 'cache-control: max-age=60'],
       ['x: 1', date, 'cache-control: max-age=60'],
     ],
     ['replaces all lines of a name', ['x: 1', 'x: 2'], [date, 'x: 3'], [date, 'x: 3']],
-    ['adds', [], [date, 'x: 1', 'x: 2'], [date, 'x: 1', 'x: 2']],
+    ['adds fields', [], [date, 'x: 1', 'x: 2'], [date, 'x: 1', 'x: 2']],
     [
       'updates other Content fields',
       ['content-location: /a', 'content-type: a/b'],
       [date, 'content-location: /b', 'content-type: c/d'],
       [date, 'content-location: /b', 'content-type: c/d'],
     ],
-    ['leaves the length', ['content-length: 5'], [date, 'content-length: 0'], ['content-length: 5', date]],
-    ['leaves the coding', ['x: 1'], [date, 'content-encoding: gzip'], ['x: 1', date]],
+    ['keeps the length', ['content-length: 5'], [date, 'content-length: 0'], ['content-length: 5', date]],
+    ['does not take a content coding', ['x: 1'], [date, 'content-encoding: gzip'], ['x: 1', date]],
     [
-      'leaves the digests of the bytes',
+      'keeps the digests of the bytes',
       ['content-digest: sha-256=:AAAA:', 'repr-digest: sha-256=:AAAA:'],
       [date, 'content-digest: sha-256=:BBBB:', 'content-md5: BBBB', 'repr-digest: sha-256=:BBBB:'],
       ['content-digest: sha-256=:AAAA:', 'repr-digest: sha-256=:AAAA:', date],
     ],
-    ['takes no Content-Range', [], [date, 'content-range: bytes 0-1/2'], [date]],
+    ['does not take a Content-Range', [], [date, 'content-range: bytes 0-1/2'], [date]],
     ['keeps the stored tag', ['etag: "a"'], [date, 'etag: W/"a"'], ['etag: "a"', date]],
-    ['takes a tag where there was none', [], [date, 'etag: W/"a"'], [date, 'etag: W/"a"']],
+    ['takes a tag where none is stored', [], [date, 'etag: W/"a"'], [date, 'etag: W/"a"']],
     [
-      'takes no fields of the connection',
+      'does not take fields of the connection',
       ['x: 1'],
       [date, 'connection: x, close', 'x: 2', 'keep-alive: 5'],
       ['x: 1', date],
     ],
-    ['takes no Set-Cookie', [], [date, 'set-cookie: a=b', 'proxy-authenticate: x'], [date]],
-    ['forgets the old Age', ['age: 500'], [date], [date]],
+    ['does not take Set-Cookie and Proxy-Authenticate', [], [date, 'set-cookie: a=b', 'proxy-authenticate: x'], [date]],
+    ['drops the old Age', ['age: 500'], [date], [date]],
     ['takes a new Age', ['age: 500'], [date, 'age: 3'], [date, 'age: 3']],
     ['replaces Date', ['date: Wed, 31 Dec 2025 12:00:00 GMT'], [date], [date]],
     [
@@ -135,7 +135,7 @@ describe('freshenFields, RFC 9111 §3.2', () => {
       ['x: 1', date],
     ],
     [
-      'drops what the 304 excludes from storage',
+      'drops fields that the 304 excludes from storage',
       ['x: 1'],
       [date, 'cache-control: private="x"'],
       [date, 'cache-control: private="x"'],
@@ -164,13 +164,16 @@ describe('freshened, RFC 9111 §4.3.4', () => {
     ['before', later - 1, undefined],
     ['when', later, later],
     ['after', later + 10, later + 10],
-  ])('makes it valid again, unless it was expired when the exchange began or later: %s', (_when, expiredAt, want) => {
-    const invalid = { ...stored, isInvalid: true, expiredAt } as const;
-    const fresh = freshened(invalid, { fields: fieldsOf('ETag: "a"') }, later, later + 20, policy);
-    expect([fresh.isInvalid, fresh.expiredAt]).toEqual([undefined, want]);
-  });
+  ])(
+    'makes the response valid again, unless it was expired at the start of the exchange or later: %s',
+    (_when, expiredAt, want) => {
+      const invalid = { ...stored, isInvalid: true, expiredAt } as const;
+      const fresh = freshened(invalid, { fields: fieldsOf('ETag: "a"') }, later, later + 20, policy);
+      expect([fresh.isInvalid, fresh.expiredAt]).toEqual([undefined, want]);
+    },
+  );
 
-  it('keeps what is not of the fields, and the stored value itself', () => {
+  it('keeps the other properties, and does not change the stored value', () => {
     const before = structuredClone(stored);
     const fresh = freshened(stored, { fields: fieldsOf('X: 1') }, later, later, policy);
     const { status, nominated, ownEntityTag, bodyDigest } = stored;
@@ -179,7 +182,7 @@ describe('freshened, RFC 9111 §4.3.4', () => {
   });
 });
 
-describe('what of a 304 is for everybody, and what for its client', () => {
+describe('validityFields and furtherFields', () => {
   const validity = [
     'Age: 1',
     'Cache-Control: max-age=9',
@@ -188,10 +191,10 @@ describe('what of a 304 is for everybody, and what for its client', () => {
     'ETag: "a"',
   ];
   const further = ['Set-Cookie: a=b', 'X-User: one', 'Cache-Groups: "g"'];
-  const ofBytes = ['Content-Length: 9', 'Content-Encoding: gzip', 'Repr-Digest: sha-256=:AA==:'];
+  const byteFields = ['Content-Length: 9', 'Content-Encoding: gzip', 'Repr-Digest: sha-256=:AA==:'];
 
-  it('is split by what tells how long the stored response is current', () => {
-    const notModified = fieldsOf(...validity, ...further, ...ofBytes, 'Connection: close');
+  it('split a 304 into fields about validity and other fields, without those of the bytes', () => {
+    const notModified = fieldsOf(...validity, ...further, ...byteFields, 'Connection: close');
     expect(validityFields(notModified, policy)).toEqual(fieldsOf(...validity));
     expect(furtherFields(notModified, policy)).toEqual(fieldsOf(...further));
   });

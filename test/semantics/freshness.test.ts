@@ -31,11 +31,11 @@ describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
     [[date, `Expires: ${hourAfter}`], 3600, 'expires'],
     [[date, `Expires: ${sentDate}`], 0, 'expires'],
     [[date, `Expires: ${dayBefore}`], 0, 'expires'],
-    // Counted from the origin's Date, not from our clock.
+    // The lifetime counts from the origin's Date, not from the own clock.
     [[`Date: ${dayBefore}`, `Expires: ${sentDate}`], 86_400, 'expires'],
     [[`Expires: ${hourAfter}`], 3600, 'expires'],
     [['Date: yesterday', `Expires: ${hourAfter}`], 3600, 'expires'],
-    // §5.3: what is no date is in the past. Several lines: the earliest.
+    // §5.3: an invalid date is in the past. Of several lines the earliest counts.
     [[date, 'Expires: 0'], 0, 'expires'],
     [[date, 'Expires:'], 0, 'expires'],
     [[date, 'Expires: Thu, 01 Jan 2026 13:00:00 UTC'], 0, 'expires'],
@@ -43,7 +43,7 @@ describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
     [[date, `Expires: ${hourAfter}`, 'Expires: 0'], 0, 'expires'],
     [[date, 'Expires: Fri, 02 Jan 2026 12:00:00 GMT', `Expires: ${hourAfter}`], 3600, 'expires'],
     [[date, 'Expires: Sun, 21 Nov 2286 04:46:39 GMT'], 2_147_483_648, 'expires'],
-    // §4.2: dates count in any case.
+    // §4.2: dates are not case-sensitive.
     [[date, 'Expires: THU, 01 Jan 2026 13:00:00 GMT'], 3600, 'expires'],
     [[date, 'Expires: Thu, 01 JAN 2026 13:00:00 gMT'], 3600, 'expires'],
     [[date, 'Expires: thursday, 01-jan-26 13:00:00 gmt'], 3600, 'expires'],
@@ -81,7 +81,7 @@ describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
     });
   });
 
-  const guesses: readonly (readonly [status: number, plain: FreshnessSource, whenPublic: FreshnessSource])[] = [
+  const statuses: readonly (readonly [status: number, plain: FreshnessSource, whenPublic: FreshnessSource])[] = [
     [200, 'heuristic', 'heuristic'],
     [201, 'none', 'heuristic'],
     [202, 'none', 'heuristic'],
@@ -101,20 +101,20 @@ describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
     [502, 'none', 'heuristic'],
     [599, 'none', 'heuristic'],
   ];
-  it.each(guesses)('status %i without explicit lifetime: %s, and when public: %s', (status, plain, whenPublic) => {
+  it.each(statuses)('status %i without explicit lifetime: %s, and when public: %s', (status, plain, whenPublic) => {
     const lines = [date, `Last-Modified: ${dayBefore}`];
     const sourceOf = (extra: string[]) =>
       freshnessLifetime(storedWith([...lines, ...extra], { status }), policy).source;
     expect([sourceOf([]), sourceOf(['Cache-Control: public'])]).toEqual([plain, whenPublic]);
   });
 
-  it('takes the parsed Cache-Control of a caller that has it', () => {
+  it('uses the parsed Cache-Control of its caller', () => {
     const control = parseCacheControl(fieldsOf('Cache-Control: max-age=7'));
     expect(freshnessLifetime(storedWith([]), policy, control).lifetimeMs).toBe(7000);
   });
 });
 
-describe('freshnessLifetime by the operator', () => {
+describe('freshnessLifetime with lifetimes by status', () => {
   const own = {
     ...policy,
     defaultTtlSeconds: 300,
@@ -141,7 +141,7 @@ describe('freshnessLifetime by the operator', () => {
     expect(freshnessLifetime(storedWith(lines, { status }), own)).toEqual({ lifetimeMs: seconds * 1000, source });
   });
 
-  it('gives errors that say nothing no default of all statuses', () => {
+  it('does not apply defaultTtlSeconds to errors', () => {
     const { defaultTtlByStatus: _, ...rest } = own;
     const sources = [404, 501].map(
       (status) =>
@@ -156,7 +156,7 @@ describe('freshnessLifetime by a targeted field, RFC 9213 §2.2', () => {
   const rows: readonly (readonly [lines: readonly string[], seconds: number, source: FreshnessSource])[] = [
     [['CDN-Cache-Control: max-age=9', 'Cache-Control: max-age=60'], 9, 'max-age'],
     [['CDN-Cache-Control: s-maxage=9, max-age=10', 'Cache-Control: max-age=60'], 9, 's-maxage'],
-    // Expires is put aside with Cache-Control.
+    // A targeted field replaces Expires, too.
     [['CDN-Cache-Control: public', `Expires: ${hourAfter}`, date], 0, 'none'],
     [['CDN-Cache-Control: public', `Expires: ${hourAfter}`, date, `Last-Modified: ${dayBefore}`], 8640, 'heuristic'],
     [['CDN-Cache-Control: max-age=9', 'Rangeway-Cache-Control: max-age=8'], 8, 'max-age'],
@@ -169,12 +169,12 @@ describe('freshnessLifetime by a targeted field, RFC 9213 §2.2', () => {
 });
 
 describe('isExplicit and mayGuess, RFC 9111 §4.2.2', () => {
-  it('tells the word of the origin from guesses', () => {
+  it('tell stated lifetimes from heuristic and configured ones', () => {
     const sources = ['s-maxage', 'max-age', 'expires', 'heuristic', 'default', 'none'] as const;
     expect(sources.filter(isExplicit)).toEqual(['s-maxage', 'max-age', 'expires']);
   });
 
-  it.each([201, 302, 403, 503, 599])('guesses for a %i that is public only', (status) => {
+  it.each([201, 302, 403, 503, 599])('allow a heuristic lifetime for a %i only where it is public', (status) => {
     const mayGuessFor = (value: string) => mayGuess(status, parseCacheControl(fieldsOf(`Cache-Control: ${value}`)));
     expect([mayGuessFor('public'), mayGuessFor('public=1'), mayGuessFor('')]).toEqual([true, false, false]);
   });
@@ -190,29 +190,40 @@ describe('currentAgeMs, RFC 9111 §4.2.3', () => {
     readonly ageMs: number;
   }
   const rows: readonly Row[] = [
-    { name: 'fresh from the origin', lines: [date], now: sentAt, ageMs: 0 },
-    { name: 'resident time', lines: [date], now: sentAt + 5000, ageMs: 5000 },
-    { name: 'Age as received', lines: [date, 'Age: 30'], now: sentAt + 5000, ageMs: 35_000 },
-    { name: 'response delay', lines: [date], requestAt: sentAt - 2000, now: sentAt, ageMs: 2000 },
-    { name: 'Age and delay', lines: [date, 'Age: 30'], requestAt: sentAt - 2000, now: sentAt, ageMs: 32_000 },
-    { name: 'a Date in the past', lines: ['Date: Thu, 01 Jan 2026 11:59:00 GMT'], now: sentAt, ageMs: 60_000 },
+    { name: 'directly from the origin', lines: [date], now: sentAt, ageMs: 0 },
+    { name: 'includes the resident time', lines: [date], now: sentAt + 5000, ageMs: 5000 },
+    { name: 'includes the Age as received', lines: [date, 'Age: 30'], now: sentAt + 5000, ageMs: 35_000 },
+    { name: 'includes the response delay', lines: [date], requestAt: sentAt - 2000, now: sentAt, ageMs: 2000 },
     {
-      name: 'the larger of Age',
+      name: 'includes both Age and response delay',
+      lines: [date, 'Age: 30'],
+      requestAt: sentAt - 2000,
+      now: sentAt,
+      ageMs: 32_000,
+    },
+    {
+      name: 'includes the time since a Date in the past',
+      lines: ['Date: Thu, 01 Jan 2026 11:59:00 GMT'],
+      now: sentAt,
+      ageMs: 60_000,
+    },
+    {
+      name: 'takes Age where it is larger than the time since Date',
       lines: ['Date: Thu, 01 Jan 2026 11:59:00 GMT', 'Age: 90'],
       now: sentAt,
       ageMs: 90_000,
     },
     {
-      name: 'the larger of Date',
+      name: 'takes the time since Date where it is larger than Age',
       lines: ['Date: Thu, 01 Jan 2026 11:59:00 GMT', 'Age: 9'],
       now: sentAt,
       ageMs: 60_000,
     },
-    { name: "the origin's clock runs ahead", lines: [`Date: ${hourAfter}`], now: sentAt, ageMs: 0 },
-    { name: 'no Date', lines: [], now: sentAt + 1000, ageMs: 1000 },
-    { name: 'a Date that is none', lines: ['Date: today'], now: sentAt + 1000, ageMs: 1000 },
+    { name: "is not negative where the origin's clock is ahead", lines: [`Date: ${hourAfter}`], now: sentAt, ageMs: 0 },
+    { name: 'counts from the arrival without Date', lines: [], now: sentAt + 1000, ageMs: 1000 },
+    { name: 'counts from the arrival with an invalid Date', lines: ['Date: today'], now: sentAt + 1000, ageMs: 1000 },
     {
-      name: 'less than a second after Date',
+      name: 'ignores less than a second since Date',
       lines: [date],
       requestAt: sentAt + 900,
       responseAt: sentAt + 999,
@@ -220,15 +231,26 @@ describe('currentAgeMs, RFC 9111 §4.2.3', () => {
       ageMs: 99,
     },
     {
-      name: 'more than a second after Date',
+      name: 'counts a full second since Date',
       lines: [date],
       requestAt: sentAt + 1900,
       responseAt: sentAt + 1999,
       now: sentAt + 1999,
       ageMs: 1000,
     },
-    { name: 'the clock was set back', lines: [date, 'Age: 30'], now: sentAt - hourMs, ageMs: 30_000 },
-    { name: 'the clock was set back in between', lines: [date], requestAt: sentAt + 5000, now: sentAt, ageMs: 0 },
+    {
+      name: 'is not below Age after the clock was set back',
+      lines: [date, 'Age: 30'],
+      now: sentAt - hourMs,
+      ageMs: 30_000,
+    },
+    {
+      name: 'is not negative where the clock was set back during the exchange',
+      lines: [date],
+      requestAt: sentAt + 5000,
+      now: sentAt,
+      ageMs: 0,
+    },
     // §5.1: the first member counts; an invalid one is ignored.
     { name: 'Age: 7200,0', lines: [date, 'Age: 7200,0'], now: sentAt, ageMs: 7_200_000 },
     { name: 'Age: 0, 7200', lines: [date, 'Age: 0, 7200'], now: sentAt, ageMs: 0 },
@@ -244,7 +266,7 @@ describe('currentAgeMs, RFC 9111 §4.2.3', () => {
 });
 
 describe('ageTerms, RFC 9111 §4.2.3', () => {
-  it('are those of the sum', () => {
+  it('are the terms of the current age', () => {
     const stored = storedWith(['Date: Thu, 01 Jan 2026 11:59:00 GMT', 'Age: 59'], { requestAt: sentAt - 2000 });
     const terms = { ageFieldMs: 59_000, responseDelayMs: 2000, apparentAgeMs: 60_000, residentMs: 5000, ageMs: 66_000 };
     expect(ageTerms(stored, sentAt + 5000)).toEqual(terms);
@@ -260,7 +282,9 @@ describe('lifetimeField', () => {
     ['override', undefined],
     ['default', undefined],
     ['none', undefined],
-  ])('of %s: %s', (source, field) => expect(lifetimeField(source, { field: 'cdn-cache-control' })).toBe(field));
+  ])('of a lifetime by %s: %s', (source, field) =>
+    expect(lifetimeField(source, { field: 'cdn-cache-control' })).toBe(field),
+  );
 });
 
 describe('ageSeconds, RFC 9111 §5.1', () => {

@@ -22,16 +22,16 @@ describe('decideHeadEffect, RFC 9111 §4.3.5', () => {
     [[tag, modified], [tag, earlier], 'invalidate'],
     [[tag], [tag, 'Content-Length: 99'], 'invalidate'],
     [[tag], [tag, 'Content-Length: x'], 'invalidate'],
-    // What Vary names tells variants apart, and the stored one was told apart by other fields.
+    // A HEAD response with another Vary does not describe the stored variant.
     [['Vary: Accept', tag], [tag, 'Vary: Accept'], 'freshen'],
     [['Vary: Accept', tag], [tag], 'freshen'],
     [[tag], [tag, 'Vary: Accept'], 'invalidate'],
   ];
-  it.each(rows)('stored %j, told %j: %s', (stored, head, effect) => {
+  it.each(rows)('stored %j, HEAD with %j: %s', (stored, head, effect) => {
     expect(decideHeadEffect(storedWith(stored), sizeBytes, fieldsOf(...head))).toBe(effect);
   });
 
-  const ended: readonly (readonly [stored: readonly string[], head: readonly string[], effect: string])[] = [
+  const noLongerValid: readonly (readonly [stored: readonly string[], head: readonly string[], effect: string])[] = [
     [[tag], [tag], 'freshen'],
     [[modified], [modified], 'freshen'],
     [[tag, modified], [modified], 'freshen'],
@@ -40,20 +40,20 @@ describe('decideHeadEffect, RFC 9111 §4.3.5', () => {
     [[tag], ['ETag: "b"'], 'invalidate'],
     [[], ['Content-Length: 99'], 'invalidate'],
   ];
-  it.each(ended)('stored %j and purged, or outdated, told %j: %s', (stored, head, effect) => {
+  it.each(noLongerValid)('stored %j and expired or invalid, HEAD with %j: %s', (stored, head, effect) => {
     for (const facts of [{ expiredAt: 1 }, { isInvalid: true } as const]) {
       expect(decideHeadEffect(storedWith(stored, facts), sizeBytes, fieldsOf(...head))).toBe(effect);
     }
   });
 
-  it.each([203, 301, 404, 503])('a stored %d is not what a 200 is about', (status) => {
+  it.each([203, 301, 404, 503])('invalidates a stored %d on a HEAD with 200', (status) => {
     expect(decideHeadEffect(storedWith([tag], { status }), sizeBytes, fieldsOf(tag))).toBe('invalidate');
   });
 
   it.each([
     ['Content-Length: 5000', 'freshen'],
     ['Content-Length: 100', 'invalidate'],
-  ])('a stored part is of the whole that has "%s": %s', (length, effect) => {
+  ])('compares the whole length of a stored part with "%s": %s', (length, effect) => {
     const fragment = { range: 'bytes=-100', start: 4900, wholeBytes: 5000 };
     const stored = storedWith([tag], { status: 206, fragment });
     expect(decideHeadEffect(stored, sizeBytes, fieldsOf(tag, length))).toBe(effect);

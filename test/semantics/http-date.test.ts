@@ -7,7 +7,7 @@ const example = Date.UTC(1994, 10, 6, 8, 49, 37);
 
 describe('parseHttpDate, RFC 9110 §5.6.7', () => {
   const valid: readonly (readonly [text: string, wanted: number])[] = [
-    // The three forms of the same instant.
+    // The three formats of the same instant.
     ['Sun, 06 Nov 1994 08:49:37 GMT', example],
     ['Sunday, 06-Nov-94 08:49:37 GMT', example],
     ['Sun Nov  6 08:49:37 1994', example],
@@ -64,7 +64,7 @@ describe('parseHttpDate, RFC 9110 §5.6.7', () => {
     'Sun Nov  06 08:49:37 1994',
     'Sun Nov  6 08:49:37 94',
     'Sun Nov  6 08:49:37 1994 GMT',
-    // No such place in the calendar or on the clock.
+    // Days and times that do not exist.
     'Sun, 00 Nov 1994 08:49:37 GMT',
     'Sun, 31 Nov 1994 08:49:37 GMT',
     'Sun, 32 Jan 1994 08:49:37 GMT',
@@ -103,7 +103,7 @@ describe('parseHttpDate, RFC 9110 §5.6.7', () => {
     expect(parseHttpDate(text, utc(at))).toBe(utc(wanted));
   });
 
-  it('takes a two-digit year for one that is neither more than fifty years ahead nor hidden behind a later one', () => {
+  it('takes a two-digit year for the latest matching year that is at most fifty years ahead', () => {
     const second = fc.integer({ min: utc('1970-01-01') / 1000, max: utc('2400-01-01') / 1000 });
     fc.assert(
       fc.property(second, second, (at, written) => {
@@ -121,7 +121,7 @@ describe('parseHttpDate, RFC 9110 §5.6.7', () => {
     );
   });
 
-  it('never throws, and takes nothing that it would not have written or that is not of an older form', () => {
+  it('never throws, and accepts only formatted dates and the older formats', () => {
     const mutated = fc
       .tuple(fc.integer({ min: 0, max: 4_102_444_800 }), fc.nat(28), fc.constantFrom('', '0', '9', ' ', 'a', ':', '-'))
       .map(([seconds, at, inserted]) => {
@@ -132,7 +132,7 @@ describe('parseHttpDate, RFC 9110 §5.6.7', () => {
       fc.property(fc.oneof(fc.string({ unit: 'binary' }), mutated), (text) => {
         const instant = parseHttpDate(text, now);
         if (instant === undefined || text.endsWith(':60 GMT')) return;
-        // All but the weekday comes back.
+        // All but the weekday is the same.
         expect(formatHttpDate(instant).slice(3)).toBe(text.slice(3));
       }),
       { numRuns: 2_000 },
@@ -151,7 +151,7 @@ describe('formatHttpDate', () => {
     expect(formatHttpDate(ms)).toBe(wanted);
   });
 
-  it('writes what parseHttpDate reads', () => {
+  it('is parsed by parseHttpDate to the same second', () => {
     const seconds = fc.integer({ min: Date.parse('0000-01-01') / 1000, max: Date.parse('9999-12-31') / 1000 });
     fc.assert(
       fc.property(seconds, fc.nat(999), (second, ms) => {

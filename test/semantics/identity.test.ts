@@ -7,7 +7,7 @@ const rules = defaultIdentityRules;
 const namesOf = (lines: readonly string[], own = rules) => identityParts(fieldsOf(...lines), own).map(([name]) => name);
 
 describe('identityParts', () => {
-  /** The heads of programs as they send them; none of them tells who asks. */
+  /** Request heads as programs send them. None of them identifies the user. */
   const clients: readonly (readonly [name: string, lines: readonly string[]])[] = [
     ['curl', ['Host: a.test', 'User-Agent: curl/8.14.1', 'Accept: */*']],
     ['curl -C -', ['Host: a.test', 'Range: bytes=100-', 'User-Agent: curl/8.14.1', 'Accept: */*']],
@@ -124,7 +124,7 @@ describe('identityParts', () => {
       ],
     ],
     [
-      'Chrome, a page, measured',
+      'Chrome, a page with analytics cookies',
       [
         'Host: a.test',
         'Cache-Control: max-age=0',
@@ -175,7 +175,7 @@ describe('identityParts', () => {
       ],
     ],
     [
-      'traced, behind proxies',
+      'a traced request behind proxies',
       [
         'Host: a.test',
         'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
@@ -203,7 +203,7 @@ describe('identityParts', () => {
       ],
     ],
   ];
-  it.each(clients)('finds nothing in what %s sends', (_name, lines) => {
+  it.each(clients)('finds no identity in the head: %s', (_name, lines) => {
     expect(namesOf(lines)).toEqual([]);
     expect(isAnonymous(fieldsOf(...lines), rules)).toBe(true);
   });
@@ -240,7 +240,7 @@ describe('identityParts', () => {
     ['Cookie: sessionid=a; _ga=b; theme=dark', ['cookie:sessionid', 'cookie:theme']],
     ['Cookie: _gallery=a; _g=b; _GA=c; gid=d', ['cookie:_GA', 'cookie:_g', 'cookie:_gallery', 'cookie:gid']],
     ['Cookie: token', ['cookie:token']],
-    // As Rails and Phoenix name the sessions of applications: "ga", "gateway", "hjem", "pk", "gcl", "gac", "fbp".
+    // Session cookies as Rails and Phoenix name them, of applications "ga", "gateway", "hjem", "pk", "gcl", "gac", "fbp".
     ...['_ga_session', '_ga_key', '_gateway_session', '_gat_key', '_hjem_session', '_hj_session', '_pk_session'].map(
       (name): [line: string, names: readonly string[]] => [`Cookie: ${name}=a`, [`cookie:${name}`]],
     ),
@@ -252,7 +252,7 @@ describe('identityParts', () => {
     expect(isAnonymous(fieldsOf(line), rules)).toBe(false);
   });
 
-  it('gives the values, of several lines too, sorted by name', () => {
+  it('returns the values of all lines, sorted by name', () => {
     const lines = ['X-B: 2', 'Cookie: b=2; a=1', 'X-A: 1', 'X-B: 3', 'Cookie: a=0'];
     expect(identityParts(fieldsOf(...lines), rules)).toEqual([
       ['cookie:a', 'a=1'],
@@ -266,18 +266,23 @@ describe('identityParts', () => {
   it.each<[name: string, own: Partial<typeof rules>, lines: readonly string[], names: readonly string[]]>([
     ['a field that is ignored', { ignore: ['x-app'] }, ['X-App: 1', 'X-App-Id: 2'], ['x-app-id']],
     ['fields that are ignored by their beginning', { ignore: ['x-app-*'] }, ['X-App: 1', 'X-App-Id: 2'], ['x-app']],
-    ['all of Cookie', { ignore: ['cookie'] }, ['Cookie: a=1'], []],
+    ['Cookie that is ignored as a whole', { ignore: ['cookie'] }, ['Cookie: a=1'], []],
     [
       'cookies that are ignored',
       { ignoreCookies: ['theme', 'ab_*'] },
       ['Cookie: theme=1; ab_x=2; id=3'],
       ['cookie:id'],
     ],
-    ['a field that counts', { include: ['user-agent'] }, ['User-Agent: a', 'Accept: b'], ['user-agent']],
-    ['what is both', { include: ['x-app-id'], ignore: ['x-app-*'] }, ['X-App-Id: 2', 'X-App-B: 1'], ['x-app-id']],
-    ['cookies that count', { includeCookies: ['_ga'] }, ['Cookie: _ga=1; _gid=2'], ['cookie:_ga']],
-    ['all of baggage', { include: ['baggage'] }, ['baggage: sentry-a=1'], ['baggage']],
-  ])('goes by the rules of an operator: %s', (_name, own, lines, names) => {
+    ['a field that is included', { include: ['user-agent'] }, ['User-Agent: a', 'Accept: b'], ['user-agent']],
+    [
+      'a field that is included and ignored',
+      { include: ['x-app-id'], ignore: ['x-app-*'] },
+      ['X-App-Id: 2', 'X-App-B: 1'],
+      ['x-app-id'],
+    ],
+    ['cookies that are included', { includeCookies: ['_ga'] }, ['Cookie: _ga=1; _gid=2'], ['cookie:_ga']],
+    ['baggage that is included as a whole', { include: ['baggage'] }, ['baggage: sentry-a=1'], ['baggage']],
+  ])('follows configured rules: %s', (_name, own, lines, names) => {
     expect(namesOf(lines, { ...rules, ...own })).toEqual(names);
     expect(isAnonymous(fieldsOf(...lines), { ...rules, ...own })).toBe(names.length === 0);
   });
@@ -306,12 +311,12 @@ describe('permitsSharing', () => {
     [['Cache-Control: no-transform', lastModified], false],
     [['Cache-Control: immutable', lastModified], false],
     [['Cache-Control: stale-while-revalidate=60', lastModified], false],
-    // A lifetime of nothing permits nothing: a client may ask for what is stale, and a failing origin may have it served.
+    // A lifetime of 0 does not permit sharing: with max-stale, or while the origin fails, the response could still be served.
     [['Cache-Control: max-age=0', 'ETag: "a"'], false],
     [['Cache-Control: max-age=x'], false],
     [['Expires: 0', 'ETag: "a"'], false],
     [[`Date: ${sentDate}`, `Expires: ${sentDate}`], false],
-    // A targeted field puts the others aside (RFC 9213 §2.2).
+    // A targeted field replaces Cache-Control (RFC 9213 §2.2).
     [['CDN-Cache-Control: no-transform', 'Cache-Control: max-age=60, public', 'ETag: "a"'], false],
     [['Pragma: public'], false],
   ])('%j: %s', (lines, isShared) => {
@@ -323,14 +328,14 @@ describe('permitsSharing', () => {
     ['defaultTtlByStatus', { defaultTtlByStatus: { '2xx': 60 } }, [lastModified], true],
     ['defaultTtlByStatus of other statuses', { defaultTtlByStatus: { '4xx': 60 } }, [lastModified], false],
     ['overrideTtlByStatus', { overrideTtlByStatus: { 200: 60 } }, [lastModified], true],
-    ['an override of nothing', { overrideTtlByStatus: { 200: 0 } }, ['Cache-Control: max-age=60'], false],
+    ['overrideTtlByStatus of 0', { overrideTtlByStatus: { 200: 0 } }, ['Cache-Control: max-age=60'], false],
     [
-      'staleIfErrorSeconds is none',
+      'staleIfErrorSeconds, which does not count',
       { staleIfErrorSeconds: 60, staleWhileRevalidateSeconds: 60 },
       [lastModified],
       false,
     ],
-    ['rangeReuseSeconds is none', { rangeReuseSeconds: 600 }, [], false],
+    ['rangeReuseSeconds, which does not count', { rangeReuseSeconds: 600 }, [], false],
   ])('by %s', (_name, own, lines, isShared) => {
     expect(permitsSharing(storedWith(lines), { ...policy, ...own })).toBe(isShared);
   });

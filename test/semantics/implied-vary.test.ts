@@ -25,18 +25,18 @@ describe('impliedVary', () => {
   });
 });
 
-describe('what a response says about the page that asked, Fetch §3.3.3', () => {
-  const told = [echo, 'Access-Control-Allow-Credentials: true'];
+describe('the echo of Origin in a response, Fetch §3.3.3', () => {
+  const corsFields = [echo, 'Access-Control-Allow-Credentials: true'];
   const others = ['Access-Control-Expose-Headers: ETag', 'ETag: "1"'];
   it.each<[origin: string, isEcho: boolean]>([
     [page, true],
     ['Origin: https://b.test', false],
     ['X: 1', false],
-  ])('to a request with %s is taken out: %s', (origin, isEcho) => {
+  ])('to a request with %s is removed: %s', (origin, isEcho) => {
     const request = fieldsOf(origin);
-    const response = fieldsOf(...told, ...others);
+    const response = fieldsOf(...corsFields, ...others);
     expect(echoesOrigin(request, response)).toBe(isEcho);
     expect(withoutOriginEcho(request, response)).toEqual(isEcho ? fieldsOf(...others) : response);
-    expect(originEcho(request, response)).toEqual(isEcho ? fieldsOf(...told) : []);
+    expect(originEcho(request, response)).toEqual(isEcho ? fieldsOf(...corsFields) : []);
   });
 });

@@ -53,7 +53,7 @@ describe('targetsToInvalidate, RFC 9111 §4.4', () => {
     [['Location: http://example.org/b'], ['/b']],
     [['Location: http://EXAMPLE.org:80/b'], ['/b']],
     [['Location: //example.org/b'], ['/b']],
-    // Another origin is left alone.
+    // URIs of another origin are ignored.
     [['Location: https://example.org/b'], []],
     [['Location: http://example.org:8080/b'], []],
     [['Location: http://example.com/b'], []],
@@ -66,11 +66,11 @@ describe('targetsToInvalidate, RFC 9111 §4.4', () => {
     expect(targets({ status: 201, lines })).toEqual(['/a', ...others]);
   });
 
-  it('gives the target as it was received', () => {
+  it('returns the target as it was received', () => {
     expect(targets({ target: '/a/%2e%2E/b?x=%41#' })).toEqual(['/a/%2e%2E/b?x=%41#']);
   });
 
-  it('gives the target alone where the authority is no authority', () => {
+  it('returns only the target where the authority is invalid', () => {
     expect(targets({ authority: '', lines: ['Location: /b'] })).toEqual(['/a']);
   });
 });

@@ -12,7 +12,7 @@ describe('isSafeMethod, RFC 9110 §9.2.1', () => {
     ['POST', false],
     ['PATCH', false],
     ['CONNECT', false],
-    // Methods are case-sensitive, §9.1; one that is not known is unsafe.
+    // Methods are case-sensitive, §9.1. An unknown method is unsafe.
     ['get', false],
     ['FROB', false],
     ['', false],

@@ -33,7 +33,7 @@ describe('normalValue, RFC 9111 §4.1', () => {
     ['accept-encoding', 'identity', 'identity'],
     ['accept-encoding', '', ''],
     ['accept-language', 'x-gzip', 'x-gzip'],
-    // What breaks the grammar keeps all but the white space of lists.
+    // A value outside the grammar changes only in the white space around commas.
     ['accept-language', 'en ;q=2, De', 'en ;q=2,De'],
     ['accept-language', 'en;q=0.1234, De', 'en;q=0.1234,De'],
     ['accept-language', 'en;level=1, De', 'en;level=1,De'],
@@ -41,7 +41,7 @@ describe('normalValue, RFC 9111 §4.1', () => {
     ['accept-language', '"en", De', '"en",De'],
     ['accept-encoding', 'gzip;q = 1, BR', 'gzip;q = 1,BR'],
     ['accept-encoding', 'x-gzip;;, BR', 'x-gzip;;,BR'],
-    // Media ranges: the order stays, and so does the case of what a parameter says.
+    // Media ranges keep their order, and the case of parameter values.
     ['accept', '*/*', '*/*'],
     ['accept', 'Text/HTML, application/*;Q=0.80 , image/webp', 'text/html,application/*;q=0.8,image/webp'],
     ['accept', 'text/plain , text/html', 'text/plain,text/html'],
@@ -55,7 +55,7 @@ describe('normalValue, RFC 9111 §4.1', () => {
     ['accept', 'Text/HTML;x="A, b" , B/c', 'Text/HTML;x="A, b",B/c'],
     ['accept', 'TEXT , a/b', 'TEXT,a/b'],
     ['accept', 'A/b;x , a/b', 'A/b;x,a/b'],
-    // Other fields: the white space of lists and nothing else.
+    // Other fields change only in the white space around commas.
     ['foo', '1,2', '1,2'],
     ['foo', ' 1, 2 ', '1,2'],
     ['foo', '1 ,\t 2', '1,2'],
@@ -67,14 +67,14 @@ describe('normalValue, RFC 9111 §4.1', () => {
     ['foo', 'a\\, b', 'a\\,b'],
     ['foo', 'a , "never , closed', 'a,"never , closed'],
     ['sec-ch-ua', '"A B";v="1", "C";v="2"', '"A B";v="1","C";v="2"'],
-    // A comma that separates nothing.
+    // In these fields a comma does not separate members.
     ['user-agent', 'A (b, C)', 'A (b, C)'],
     ['cookie', 'a=1, 2; b=3', 'a=1, 2; b=3'],
     ['referer', 'https://a/b, c', 'https://a/b, c'],
   ];
   it.each(rows)('%s: %s', (name, value, form) => {
     expect(normalValue(name, value)).toBe(form);
-    // Some are remembered.
+    // The second call may be answered from a memo.
     expect(normalValue(name, value)).toBe(form);
   });
 });
@@ -82,7 +82,7 @@ describe('normalValue, RFC 9111 §4.1', () => {
 const names = ['accept', 'accept-charset', 'accept-encoding', 'accept-language', 'cookie', 'foo'];
 const weighted = ['accept-charset', 'accept-encoding', 'accept-language'];
 
-describe('any value', () => {
+describe('normalValue, any value', () => {
   const parts = [
     'en',
     'De',
@@ -105,7 +105,7 @@ describe('any value', () => {
   const near = fc.array(fc.constantFrom(...parts), { maxLength: 12 }).map((texts) => texts.join(''));
   const value = fc.oneof(near, fc.string({ unit: 'binary' }));
 
-  it('has a form, whose form is itself', () => {
+  it('returns a value whose normal value is itself', () => {
     fc.assert(
       fc.property(fc.constantFrom(...names), value, (name, text) => {
         const form = normalValue(name, text);
@@ -115,7 +115,7 @@ describe('any value', () => {
     );
   });
 
-  it('keeps the form it has when white space is put around its commas', () => {
+  it('does not depend on white space around commas', () => {
     const plain = fc.constantFrom('en', 'De;q=0.5', 'text/html', 'a b', '!', '', 'x;y', '"c,  d"', '"\\", "');
     const space = fc.constantFrom('', ' ', '\t', '  ');
     fc.assert(
@@ -133,13 +133,13 @@ describe('any value', () => {
   });
 });
 
-/** What a client accepts, and its ways to say so. */
+/** A member of a client's preferences. The weight is in thousandths. */
 interface Preference {
   readonly range: string;
   readonly thousandths: number;
 }
 
-/** All texts of a weight. */
+/** Returns all spellings of a weight. */
 function weightTexts(thousandths: number): string[] {
   const shortest = String(thousandths / 1000);
   const padded = (thousandths / 1000).toFixed(3);
@@ -148,21 +148,21 @@ function weightTexts(thousandths: number): string[] {
   return thousandths === 1000 ? ['', ...weights] : weights;
 }
 
-/** Writes preferences in one of the many ways that mean the same. */
-function wayOf(preferences: readonly Preference[], pick: (count: number) => number): string {
+/** Writes preferences in one of many equivalent spellings. */
+function spellingOf(preferences: readonly Preference[], pick: (count: number) => number): string {
   const choose = <T>(options: readonly T[]): T => options[pick(options.length)] as T;
   const members = preferences.flatMap(({ range, thousandths }) => {
     const weight = choose(weightTexts(thousandths));
-    const written = choose([range, range.toUpperCase()]);
+    const cased = choose([range, range.toUpperCase()]);
     const suffix = weight === '' ? '' : choose([';', ' ;', '; ', '\t;  ']) + choose([weight, weight.toUpperCase()]);
-    const member = written + suffix;
+    const member = cased + suffix;
     return choose([[member], [member], [member, ''], [member, member]]);
   });
   const shuffled = [...members].sort(() => pick(3) - 1);
   return shuffled.join(choose([',', ', ', ' ,\t']));
 }
 
-describe('two ways to say the same', () => {
+describe('normalValue of preferences', () => {
   const preferences = fc.uniqueArray(
     fc.record({
       range: fc.constantFrom('en', 'de', 'de-ch', 'fr', 'gzip', 'br', 'utf-8', '*'),
@@ -173,25 +173,25 @@ describe('two ways to say the same', () => {
   const picks = fc.infiniteStream(fc.nat());
   const picker = (stream: Iterator<number>) => (count: number) => Number(stream.next().value) % count;
 
-  it('have one form', () => {
+  it('is the same for two spellings of the same preferences', () => {
     fc.assert(
-      fc.property(fc.constantFrom(...weighted), preferences, picks, picks, (name, said, one, other) => {
-        const texts = [wayOf(said, picker(one)), wayOf(said, picker(other))];
+      fc.property(fc.constantFrom(...weighted), preferences, picks, picks, (name, chosen, one, other) => {
+        const texts = [spellingOf(chosen, picker(one)), spellingOf(chosen, picker(other))];
         expect(new Set(texts.map((text) => normalValue(name, text))).size).toBe(1);
       }),
       { numRuns: 2000 },
     );
   });
 
-  it('and two things that are said have two', () => {
-    const meaning = (said: readonly Preference[]) =>
-      said
+  it('differs for different preferences', () => {
+    const meaning = (chosen: readonly Preference[]) =>
+      chosen
         .map(({ range, thousandths }) => `${range} ${thousandths}`)
         .sort()
         .join();
     fc.assert(
       fc.property(fc.constantFrom(...weighted), preferences, preferences, picks, (name, one, other, stream) => {
-        const forms = [one, other].map((said) => normalValue(name, wayOf(said, picker(stream))));
+        const forms = [one, other].map((chosen) => normalValue(name, spellingOf(chosen, picker(stream))));
         expect(forms[0] === forms[1]).toBe(meaning(one) === meaning(other));
       }),
       { numRuns: 2000 },

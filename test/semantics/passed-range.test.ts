@@ -1,4 +1,4 @@
-/** Ranges that are passed on to an origin: no byte is asked for twice. */
+/** Ranges that are passed on to an origin: no byte is requested twice. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -35,23 +35,23 @@ describe('a Range is passed on as', () => {
     ['', undefined],
   ])('%j: %j', (line, passed) => expect(passedRange([line])).toBe(passed));
 
-  it('nothing where there are several', () => expect(passedRange(['bytes=0-1', 'bytes=0-1'])).toBeUndefined());
+  it('nothing where there are several lines', () => expect(passedRange(['bytes=0-1', 'bytes=0-1'])).toBeUndefined());
 
-  it('one that asks for the same bytes, each of them once, and is passed on as it is again', () => {
+  it('a Range of the same bytes, each once, which a second pass leaves unchanged', () => {
     fc.assert(
       fc.property(nearlyRangeText, (line) => {
         const passed = passedRange([line]);
         if (passed === undefined || !passed.startsWith('bytes=')) return;
         expect(passedRange([passed])).toBe(passed);
-        for (const size of [1, 10, 100]) expect(countsOf(passed, size)).toEqual(countsOf(line, size).map(isAsked));
+        for (const size of [1, 10, 100]) expect(countsOf(passed, size)).toEqual(countsOf(line, size).map(atMostOnce));
       }),
     );
   });
 });
 
-const isAsked = (count: number) => Math.min(1, count);
+const atMostOnce = (count: number) => Math.min(1, count);
 
-/** How often each byte of a representation is asked for. */
+/** Returns how often each byte of a representation is requested. */
 function countsOf(line: string, size: number): number[] {
   const parsed = parseRange(line, { maxRanges: 100 });
   const counts = new Array<number>(size).fill(0);

@@ -14,7 +14,7 @@ const after = 'Wed, 01 Jul 2026 09:00:01 GMT';
 const generated = 'Wed, 01 Jul 2026 10:00:00 GMT';
 const malformed = 'a while ago';
 
-/** A stored 200 with a strong tag and a modification date that is strong too. */
+/** A stored 200 with a strong tag and a Last-Modified that is a strong validator, too. */
 const stored: SelectedResponse = {
   status: 200,
   fields: [
@@ -27,11 +27,11 @@ const stored: SelectedResponse = {
 
 const withFields = (...fields: Field[]): SelectedResponse => ({ ...stored, fields });
 
-type Asked = Readonly<Record<string, string>>;
-type Written = 'apply' | 'ignore' | 'not-modified' | 'precondition-failed';
+type RequestFields = Readonly<Record<string, string>>;
+type Outcome = 'apply' | 'ignore' | 'not-modified' | 'precondition-failed';
 
-function evaluate(method: string, asked: Asked, response: SelectedResponse): Written {
-  const fields: Fields = Object.entries(asked);
+function evaluate(method: string, request: RequestFields, response: SelectedResponse): Outcome {
+  const fields: Fields = Object.entries(request);
   const outcome: PreconditionOutcome = evaluatePreconditions({ method, fields }, response, now);
   return outcome.kind === 'proceed' ? outcome.range : outcome.kind;
 }
@@ -39,7 +39,7 @@ function evaluate(method: string, asked: Asked, response: SelectedResponse): Wri
 const range = 'bytes=0-1';
 
 describe('Range, RFC 9110 §14.2', () => {
-  const rows: readonly (readonly [method: string, status: number, asked: Asked, wanted: Written])[] = [
+  const rows: readonly (readonly [method: string, status: number, request: RequestFields, wanted: Outcome])[] = [
     ['GET', 200, { range }, 'apply'],
     ['GET', 200, {}, 'ignore'],
     ['HEAD', 200, { range }, 'ignore'],
@@ -52,16 +52,16 @@ describe('Range, RFC 9110 §14.2', () => {
     ['GET', 301, { range }, 'ignore'],
     ['GET', 404, { range }, 'ignore'],
     ['GET', 500, { range }, 'ignore'],
-    // Whether the text is a valid range is not asked here.
+    // The syntax of the range is not checked here.
     ['GET', 200, { range: 'garbage' }, 'apply'],
   ];
-  it.each(rows)('%s of a %i with %j: %s', (method, status, asked, wanted) => {
-    expect(evaluate(method, asked, { ...stored, status })).toBe(wanted);
+  it.each(rows)('%s of a %i with %j: %s', (method, status, request, wanted) => {
+    expect(evaluate(method, request, { ...stored, status })).toBe(wanted);
   });
 });
 
 describe('If-Match, RFC 9110 §13.1.1', () => {
-  const rows: readonly (readonly [value: string, wanted: Written])[] = [
+  const rows: readonly (readonly [value: string, wanted: Outcome])[] = [
     ['"v1"', 'apply'],
     ['*', 'apply'],
     ['"v0", "v1"', 'apply'],
@@ -89,18 +89,18 @@ describe('If-Match, RFC 9110 §13.1.1', () => {
 });
 
 describe('If-Unmodified-Since, RFC 9110 §13.1.4', () => {
-  const rows: readonly (readonly [asked: Asked, wanted: Written])[] = [
+  const rows: readonly (readonly [request: RequestFields, wanted: Outcome])[] = [
     [{ 'if-unmodified-since': before }, 'precondition-failed'],
     [{ 'if-unmodified-since': modified }, 'apply'],
     [{ 'if-unmodified-since': after }, 'apply'],
     [{ 'if-unmodified-since': malformed }, 'apply'],
     [{ 'if-unmodified-since': `${before}, ${before}` }, 'apply'],
-    // Ignored beside If-Match, whatever that says.
+    // Ignored beside If-Match, whether If-Match holds or not.
     [{ 'if-unmodified-since': before, 'if-match': '"v1"' }, 'apply'],
     [{ 'if-unmodified-since': after, 'if-match': '"v0"' }, 'precondition-failed'],
   ];
-  it.each(rows)('%j: %s', (asked, wanted) => {
-    expect(evaluate('GET', { ...asked, range }, stored)).toBe(wanted);
+  it.each(rows)('%j: %s', (request, wanted) => {
+    expect(evaluate('GET', { ...request, range }, stored)).toBe(wanted);
   });
 
   it('is ignored where there is no modification date', () => {
@@ -110,7 +110,7 @@ describe('If-Unmodified-Since, RFC 9110 §13.1.4', () => {
 });
 
 describe('If-None-Match, RFC 9110 §13.1.2', () => {
-  const rows: readonly (readonly [method: string, asked: Asked, wanted: Written])[] = [
+  const rows: readonly (readonly [method: string, request: RequestFields, wanted: Outcome])[] = [
     ['GET', { 'if-none-match': '"v1"' }, 'not-modified'],
     ['GET', { 'if-none-match': 'W/"v1"' }, 'not-modified'],
     ['GET', { 'if-none-match': '"v0", W/"v1"' }, 'not-modified'],
@@ -122,16 +122,16 @@ describe('If-None-Match, RFC 9110 §13.1.2', () => {
     ['GET', { 'if-none-match': '"V1"' }, 'apply'],
     ['GET', { 'if-none-match': '' }, 'apply'],
     ['GET', { 'if-none-match': 'v1' }, 'apply'],
-    // If-Modified-Since is ignored beside it, also beside one that is malformed.
+    // If-Modified-Since is ignored beside If-None-Match, also beside a malformed one.
     ['GET', { 'if-none-match': '"v0"', 'if-modified-since': after }, 'apply'],
     ['GET', { 'if-none-match': 'v1', 'if-modified-since': after }, 'apply'],
     ['GET', { 'if-none-match': '"v1"', 'if-modified-since': before }, 'not-modified'],
   ];
-  it.each(rows)('%s with %j: %s', (method, asked, wanted) => {
-    expect(evaluate(method, { ...asked, range }, stored)).toBe(wanted);
+  it.each(rows)('%s with %j: %s', (method, request, wanted) => {
+    expect(evaluate(method, { ...request, range }, stored)).toBe(wanted);
   });
 
-  it('comes before Range', () => {
+  it('is evaluated before Range', () => {
     expect(evaluate('GET', { 'if-none-match': '"v1"', range: 'bytes=999999-' }, stored)).toBe('not-modified');
   });
 
@@ -146,7 +146,7 @@ describe('If-None-Match, RFC 9110 §13.1.2', () => {
     expect(evaluate('GET', { 'if-range': '"own"', range }, own)).toBe('apply');
   });
 
-  it('matches both tags where the origin sent a weak one, and combines by ours only', () => {
+  it('matches both tags where the origin sent a weak one, and allows ranges by the own tag only', () => {
     const both: SelectedResponse = { ...withFields(['etag', 'W/"v1"']), ownEntityTag: '"own"' };
     for (const tag of ['"own"', 'W/"v1"', '"v1"']) {
       expect(evaluate('GET', { 'if-none-match': tag }, both)).toBe('not-modified');
@@ -162,7 +162,7 @@ describe('If-None-Match, RFC 9110 §13.1.2', () => {
 });
 
 describe('If-Modified-Since, RFC 9110 §13.1.3', () => {
-  const rows: readonly (readonly [method: string, value: string, wanted: Written])[] = [
+  const rows: readonly (readonly [method: string, value: string, wanted: Outcome])[] = [
     ['GET', before, 'apply'],
     ['GET', modified, 'not-modified'],
     ['GET', after, 'not-modified'],
@@ -177,13 +177,13 @@ describe('If-Modified-Since, RFC 9110 §13.1.3', () => {
     expect(evaluate(method, { 'if-modified-since': value, range }, stored)).toBe(wanted);
   });
 
-  const undated: readonly (readonly [fields: Fields, value: string, wanted: Written])[] = [
-    // RFC 9111 §4.3.2: without Last-Modified the Date counts, without that the time of receipt.
+  const undated: readonly (readonly [fields: Fields, value: string, wanted: Outcome])[] = [
+    // RFC 9111 §4.3.2: without Last-Modified the Date counts, and without Date the time of receipt.
     [[['date', generated]], generated, 'not-modified'],
     [[['date', generated]], after, 'ignore'],
     [[], generated, 'not-modified'],
     [[], 'Wed, 01 Jul 2026 09:59:59 GMT', 'ignore'],
-    // A Last-Modified that is none tells nothing, and nothing stands in for it.
+    // An invalid Last-Modified is not replaced by Date.
     [
       [
         ['last-modified', malformed],
@@ -198,8 +198,8 @@ describe('If-Modified-Since, RFC 9110 §13.1.3', () => {
   });
 });
 
-describe('a 304 that nobody asked for, RFC 9110 §15.4.5', () => {
-  const rows: readonly (readonly [asked: Asked, notModified: Asked, isExplained: boolean])[] = [
+describe('explainsNotModified, RFC 9110 §15.4.5', () => {
+  const rows: readonly (readonly [request: RequestFields, notModified: RequestFields, isExplained: boolean])[] = [
     [{}, {}, false],
     [{ 'if-match': '"v1"', 'if-range': '"v1"' }, { etag: '"v1"' }, false],
     [{ 'if-none-match': '"v1"' }, {}, true],
@@ -214,13 +214,13 @@ describe('a 304 that nobody asked for, RFC 9110 §15.4.5', () => {
     [{ 'if-modified-since': modified }, { 'last-modified': after }, false],
     [{ 'if-modified-since': malformed }, {}, false],
   ];
-  it.each(rows)('asked with %j, answered with %j, is explained: %s', (asked, notModified, isExplained) => {
-    expect(explainsNotModified(Object.entries(asked), Object.entries(notModified), now)).toBe(isExplained);
+  it.each(rows)('a request with %j explains a 304 with %j: %s', (request, notModified, isExplained) => {
+    expect(explainsNotModified(Object.entries(request), Object.entries(notModified), now)).toBe(isExplained);
   });
 });
 
 describe('If-Range, RFC 9110 §13.1.5', () => {
-  const rows: readonly (readonly [value: string, wanted: Written])[] = [
+  const rows: readonly (readonly [value: string, wanted: Outcome])[] = [
     ['"v1"', 'apply'],
     ['"v0"', 'ignore'],
     ['"V1"', 'ignore'],
@@ -231,7 +231,7 @@ describe('If-Range, RFC 9110 §13.1.5', () => {
     ['', 'ignore'],
     [modified, 'apply'],
     ['Wednesday, 01-Jul-26 09:00:00 GMT', 'apply'],
-    // Exactly, not at least.
+    // The date must be the same, not later or earlier.
     [before, 'ignore'],
     [after, 'ignore'],
     [generated, 'ignore'],
@@ -247,13 +247,13 @@ describe('If-Range, RFC 9110 §13.1.5', () => {
     expect(evaluate('HEAD', { 'if-range': '"v1"', range }, stored)).toBe('ignore');
   });
 
-  it('never holds by a weak tag of either side', () => {
+  it('never holds with a weak tag on either side', () => {
     const response = withFields(['etag', 'W/"v1"']);
     expect(evaluate('GET', { 'if-range': '"v1"', range }, response)).toBe('ignore');
     expect(evaluate('GET', { 'if-range': 'W/"v1"', range }, response)).toBe('ignore');
   });
 
-  const dates: readonly (readonly [date: string, wanted: Written])[] = [
+  const dates: readonly (readonly [date: string, wanted: Outcome])[] = [
     [modified, 'ignore'],
     [after, 'apply'],
     [generated, 'apply'],
@@ -300,9 +300,9 @@ describe('the order of evaluation, RFC 9110 §13.2', () => {
     return Object.entries(choices).reduce(add, [{}]) as Case[];
   }
 
-  /** The fields that make the conditions of a case true or false of the stored response. */
-  function askedIn(one: Case): Asked {
-    const field = (name: string, truth: Truth, whenTrue: string, whenFalse: string): Asked =>
+  /** Returns request fields whose conditions are true or false for the stored response, as the case says. */
+  function fieldsIn(one: Case): RequestFields {
+    const field = (name: string, truth: Truth, whenTrue: string, whenFalse: string): RequestFields =>
       truth === undefined ? {} : { [name]: truth ? whenTrue : whenFalse };
     return {
       ...field('if-match', one.ifMatch, '"v1"', '"v0"'),
@@ -314,10 +314,10 @@ describe('the order of evaluation, RFC 9110 §13.2', () => {
     };
   }
 
-  /** The steps of §13.2.2, with the exceptions of §13.2.1, word by word; the first that applies decides. */
-  function wantedIn(one: Case): Written {
+  /** Follows the steps of §13.2.2 word by word, with the exceptions of §13.2.1. The first step that applies decides. */
+  function wantedIn(one: Case): Outcome {
     const isRead = one.method === 'GET' || one.method === 'HEAD';
-    const steps: readonly (readonly [applies: boolean, outcome: Written])[] = [
+    const steps: readonly (readonly [applies: boolean, outcome: Outcome])[] = [
       [one.status < 200 || one.status > 299, 'ignore'],
       [one.method === 'OPTIONS', 'ignore'],
       [one.ifMatch === false, 'precondition-failed'],
@@ -335,7 +335,7 @@ describe('the order of evaluation, RFC 9110 §13.2', () => {
     const cases = allCases();
     expect(cases.length).toBe(4 * 6 * 2 * 3 ** 5);
     for (const one of cases) {
-      const got = evaluate(one.method, askedIn(one), { ...stored, status: one.status });
+      const got = evaluate(one.method, fieldsIn(one), { ...stored, status: one.status });
       if (got !== wantedIn(one)) expect({ ...one, got }).toEqual({ ...one, got: wantedIn(one) });
     }
   });

@@ -1,4 +1,4 @@
-/** Which parameters of a query count. */
+/** Selection and look-up of query parameters. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -42,7 +42,7 @@ describe('selectParameters', () => {
     ['?utm_x=1;id=2', ignore('utm_*'), '?utm_x=1;id=2'],
   ])('%s by %j', (query, selection, want) => expect(selectParameters(query, selection)).toBe(want));
 
-  it('keeps apart what differs in a part that counts, and nothing else', () => {
+  it('gives different results exactly where selected parameters differ', () => {
     const parameter = fc.record({
       name: fc.constantFrom('a', 'b', 'utm_x', ''),
       value: fc.constantFrom('', '=', '=1'),

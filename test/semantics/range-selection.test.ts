@@ -20,8 +20,8 @@ function specsOf(text: string): readonly RangeSpec[] {
   return parsed.specs;
 }
 
-/** `0-2 5-9` for spans, inclusive as on the wire; the kind for anything else. */
-function written(selection: RangeSelection): string {
+/** Returns spans as `0-2 5-9`, with inclusive ends as on the wire, and the kind of any other selection. */
+function formatted(selection: RangeSelection): string {
   if (selection.kind !== 'partial') return selection.kind;
   return selection.spans.map(({ start, end }) => `${start}-${end - 1}`).join(' ');
 }
@@ -78,7 +78,7 @@ describe('selectRanges, RFC 9110 §14.1.2', () => {
     ['bytes=-5', 0, 'whole'],
     ['bytes=0-,-1', 0, 'whole'],
     ['bytes=-0,-1', 0, 'whole'],
-    // The greatest size that there is.
+    // The greatest possible size.
     ['bytes=0-', max, `0-${max - 1}`],
     ['bytes=-1', max, `${max - 1}-${max - 1}`],
     ['bytes=-9007199254740992', max, `0-${max - 1}`],
@@ -88,10 +88,10 @@ describe('selectRanges, RFC 9110 §14.1.2', () => {
     ['bytes=9007199254740985-9007199254740986,9007199254740988-', max, `${max - 6}-${max - 5} ${max - 3}-${max - 1}`],
   ];
   it.each(rows)('%s of %i bytes: %s', (text, sizeBytes, wanted) => {
-    expect(written(selectRanges(specsOf(text), sizeBytes, { coalesceGapBytes: 0 }))).toBe(wanted);
+    expect(formatted(selectRanges(specsOf(text), sizeBytes, { coalesceGapBytes: 0 }))).toBe(wanted);
   });
 
-  it('says why the whole is the answer', () => {
+  it('gives the reason why the whole is selected', () => {
     const selection = selectRanges(specsOf('bytes=-1'), 0, { coalesceGapBytes: 0 });
     expect(selection).toEqual({ kind: 'whole', reason: 'empty-representation' });
   });
@@ -106,21 +106,21 @@ describe('selectRanges closes gaps, RFC 9110 §15.3.7.2', () => {
     [4, 'bytes=5-6,0-1', 10, '0-6'],
     [2, 'bytes=0-0,2-2,4-4,6-6', 10, '0-6'],
     [1, 'bytes=0-0,2-2', 10, '0-0 2-2'],
-    // A joined span stands where the first of its ranges stood.
+    // A joined span takes the position of the first of its ranges.
     [3, 'bytes=20-21,90-91,23-24,40-41', 100, '20-24 90-91 40-41'],
     [3, 'bytes=90-91,23-24,40-41,20-21', 100, '90-91 20-24 40-41'],
-    // A gap before the first or behind the last byte is none.
+    // Bytes before the first range or behind the last one are no gap.
     [100, 'bytes=5-6', 10, '5-6'],
     [100, 'bytes=1-1,8-8,99-', 10, '1-8'],
     [80, 'bytes=0-0,100-100', 1000, '0-0 100-100'],
     [80, 'bytes=0-0,80-80', 1000, '0-80'],
   ];
   it.each(rows)('smaller than %i: %s of %i bytes: %s', (coalesceGapBytes, text, sizeBytes, wanted) => {
-    expect(written(selectRanges(specsOf(text), sizeBytes, { coalesceGapBytes }))).toBe(wanted);
+    expect(formatted(selectRanges(specsOf(text), sizeBytes, { coalesceGapBytes }))).toBe(wanted);
   });
 });
 
-/** The bytes that one spec asks for, one by one. */
+/** Returns for each byte whether a spec requests it. */
 function bytesOf(spec: RangeSpec, sizeBytes: number): boolean[] {
   return Array.from({ length: sizeBytes }, (_, offset) => {
     if (spec.kind === 'suffix') return offset >= sizeBytes - spec.length;
@@ -128,20 +128,20 @@ function bytesOf(spec: RangeSpec, sizeBytes: number): boolean[] {
   });
 }
 
-/** The bytes to send, one by one: those asked for, and those of gaps that are too small to be left out. */
+/** Returns for each byte whether it is sent: requested bytes, and those in gaps smaller than `coalesceGapBytes`. */
 function bytesOfAll(specs: readonly RangeSpec[], sizeBytes: number, coalesceGapBytes: number): boolean[] {
   const wishes = specs.map((spec) => bytesOf(spec, sizeBytes));
-  const asked = Array.from({ length: sizeBytes }, (_, offset) => wishes.some((wish) => wish[offset]));
-  const sent = [...asked];
+  const requested = Array.from({ length: sizeBytes }, (_, offset) => wishes.some((wish) => wish[offset]));
+  const sent = [...requested];
   for (let offset = 0; offset < sizeBytes; offset += 1) {
-    const before = asked.lastIndexOf(true, offset);
-    const after = asked.indexOf(true, offset);
+    const before = requested.lastIndexOf(true, offset);
+    const after = requested.indexOf(true, offset);
     if (before !== -1 && after !== -1 && after - before - 1 < coalesceGapBytes) sent[offset] = true;
   }
   return sent;
 }
 
-/** Runs of bytes as spans, from the first to the last. */
+/** Returns runs of bytes as spans, in order. */
 function runsOf(bytes: readonly boolean[]): Span[] {
   const spans: Span[] = [];
   bytes.forEach((isIn, offset) => {
@@ -153,7 +153,7 @@ function runsOf(bytes: readonly boolean[]): Span[] {
 }
 
 describe('selectRanges against a model of single bytes', () => {
-  const asked = fc.integer({ min: 1, max: 60 }).chain((sizeBytes) =>
+  const cases = fc.integer({ min: 1, max: 60 }).chain((sizeBytes) =>
     fc.record({
       sizeBytes: fc.constant(sizeBytes),
       specs: fc.array(rangeSpec(sizeBytes + 3), { minLength: 1, maxLength: 8 }),
@@ -163,7 +163,7 @@ describe('selectRanges against a model of single bytes', () => {
 
   it('selects the same bytes, in spans that neither overlap nor adjoin', () => {
     fc.assert(
-      fc.property(asked, ({ specs, sizeBytes, coalesceGapBytes }) => {
+      fc.property(cases, ({ specs, sizeBytes, coalesceGapBytes }) => {
         const selection = selectRanges(specs, sizeBytes, { coalesceGapBytes });
         const wanted = runsOf(bytesOfAll(specs, sizeBytes, coalesceGapBytes));
         const got = selection.kind === 'partial' ? [...selection.spans].sort((a, b) => a.start - b.start) : [];
@@ -174,16 +174,16 @@ describe('selectRanges against a model of single bytes', () => {
     );
   });
 
-  /** For each span the places, in the request, of the ranges that went into it. */
+  /** Returns for each span the positions in the request of the ranges that it contains. */
   function placesOf(spans: readonly Span[], specs: readonly RangeSpec[], sizeBytes: number): number[][] {
     return spans.map(({ start, end }) =>
       specs.flatMap((spec, place) => (bytesOf(spec, sizeBytes).slice(start, end).includes(true) ? [place] : [])),
     );
   }
 
-  it('gives every span the place of a range that went into it', () => {
+  it('orders spans by the position of a range that they contain', () => {
     fc.assert(
-      fc.property(asked, ({ specs, sizeBytes, coalesceGapBytes }) => {
+      fc.property(cases, ({ specs, sizeBytes, coalesceGapBytes }) => {
         const selection = selectRanges(specs, sizeBytes, { coalesceGapBytes });
         if (selection.kind !== 'partial') return;
         let previous = -1;
@@ -197,11 +197,11 @@ describe('selectRanges against a model of single bytes', () => {
     );
   });
 
-  it('gives every span the place of the first range that went into it, where no range lies inside another', () => {
+  it('orders spans by the first range that they contain, where no range lies inside another', () => {
     const isInside = (inner: readonly boolean[], outer: readonly boolean[]): boolean =>
       inner.every((isIn, offset) => !isIn || outer[offset] === true);
     fc.assert(
-      fc.property(asked, ({ specs, sizeBytes, coalesceGapBytes }) => {
+      fc.property(cases, ({ specs, sizeBytes, coalesceGapBytes }) => {
         const chosen = specs.map((spec) => bytesOf(spec, sizeBytes));
         const hasNesting = chosen.some((inner, a) => chosen.some((outer, b) => a !== b && isInside(inner, outer)));
         fc.pre(!hasNesting);
@@ -216,7 +216,7 @@ describe('selectRanges against a model of single bytes', () => {
 });
 
 describe('selectRanges of one range against exact arithmetic', () => {
-  /** The clamping rules of RFC 9110 §14.1.2 word by word; inclusive, or undefined when unsatisfiable. */
+  /** Follows the clamping rules of RFC 9110 §14.1.2 word by word. Ends are inclusive; `undefined` means unsatisfiable. */
   function inclusive(spec: RangeSpec, size: bigint): readonly [first: bigint, last: bigint] | undefined {
     if (spec.kind === 'suffix') {
       const length = BigInt(spec.length);
@@ -234,15 +234,15 @@ describe('selectRanges of one range against exact arithmetic', () => {
       fc.property(size, rangeSpec(max), (sizeBytes, spec) => {
         const wanted = inclusive(spec, BigInt(sizeBytes));
         const selection = selectRanges([spec], sizeBytes, { coalesceGapBytes: 80 });
-        expect(written(selection)).toBe(wanted === undefined ? 'unsatisfiable' : wanted.join('-'));
+        expect(formatted(selection)).toBe(wanted === undefined ? 'unsatisfiable' : wanted.join('-'));
       }),
       { numRuns: 2_000 },
     );
   });
 });
 
-describe('selectBeforeLength against what the length brings', () => {
-  it('promises no byte that selectRanges would not select, and misses none', () => {
+describe('selectBeforeLength against selectRanges', () => {
+  it('selects the same bytes as selectRanges does with the length', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), rangeSpec(45), (sizeBytes, spec) => {
         const early = selectBeforeLength([spec]);
@@ -291,7 +291,7 @@ describe('selectSpan', () => {
     expect(shown(selectSpan(text, sizeBytes))).toBe(wanted);
   });
 
-  /** One range, by the rules that are for all. */
+  /** Selects one range with the functions for range sets. */
   function selectAtLength(text: string, sizeBytes: number): Span | undefined {
     const parsed = parseRange(text, { maxRanges: 100 });
     if (parsed.kind === 'ignored' || parsed.specs.length > 1) return undefined;
@@ -300,7 +300,7 @@ describe('selectSpan', () => {
   }
 
   const sizes = fc.oneof(fc.nat(25), fc.nat(), fc.maxSafeNat());
-  it('is what the rules for several ranges come to, whatever the text', () => {
+  it('selects the same as selectRanges, for any text', () => {
     fc.assert(
       fc.property(nearlyRangeText, sizes, (text, sizeBytes) => {
         expect(selectSpan(text, sizeBytes)).toEqual(selectAtLength(text, sizeBytes));
@@ -309,7 +309,7 @@ describe('selectSpan', () => {
     );
   });
 
-  it('is what range-parser says of plain ranges', () => {
+  it('selects the same as range-parser for plain ranges', () => {
     const position = fc.nat(30);
     fc.assert(
       fc.property(position, fc.option(position), fc.integer({ min: 1, max: 25 }), (first, last, sizeBytes) => {

@@ -87,7 +87,7 @@ const malformedTexts: readonly string[] = [
   'bytes=\u000b0-1',
   'bytes=0-1\u0000',
   'bytes=0-1;2-3',
-  // It ends before it starts: invalid, not unsatisfiable.
+  // A range that ends before it starts is invalid, not unsatisfiable.
   'bytes=5-2',
   'bytes=1-0',
   'bytes=010-9',
@@ -98,7 +98,7 @@ const malformedTexts: readonly string[] = [
   'bytes=0-1,5-2',
   'bytes=0-1,x',
   'bytes=abc,0-1',
-  // What two field lines make of themselves.
+  // Two field lines, combined.
   'bytes=0-1, bytes=2-3',
 ];
 
@@ -135,13 +135,13 @@ describe('parseRange, RFC 9110 §14.1, §14.2', () => {
     [0, 'set'],
     [1, 'ignored'],
   ];
-  it.each(lengths)('a text of the greatest length %i is %s', (excess, kind) => {
+  it.each(lengths)('a text %i characters longer than the maximum is %s', (excess, kind) => {
     const text = `bytes=${'0-1'.padStart(maxRangeTextLength + excess - 'bytes='.length, ',')}`;
     expect(text.length).toBe(maxRangeTextLength + excess);
     expect(parseRange(text, limits)).toMatchObject(kind === 'set' ? { kind } : { kind, reason: 'too-long' });
   });
 
-  /** The grammar of §14.1.1 as one pattern, and exact numbers. */
+  /** Checks a text by the grammar of §14.1.1 as one pattern, with exact numbers. */
   function isValid(text: string): boolean {
     const list = /^bytes=((?:[ \t]*(?:\d+-\d*|-\d+)?[ \t]*)(?:,[ \t]*(?:\d+-\d*|-\d+)?[ \t]*)*)$/i.exec(text)?.[1];
     const members = (list ?? '').split(',').flatMap((member) => member.match(/\S+/) ?? []);
@@ -152,7 +152,7 @@ describe('parseRange, RFC 9110 §14.1, §14.2', () => {
     return members.length > 0 && members.length <= limits.maxRanges && isOrdered;
   }
 
-  it('takes every valid text, no other one, and never throws', () => {
+  it('accepts exactly the valid texts, and never throws', () => {
     fc.assert(
       fc.property(nearlyRangeText, (text) => {
         expect(parseRange(text, limits).kind).toBe(isValid(text) ? 'set' : 'ignored');
@@ -161,7 +161,7 @@ describe('parseRange, RFC 9110 §14.1, §14.2', () => {
     );
   });
 
-  it('gives specs that are canonical: safe integers in order, which format to a text of the same meaning', () => {
+  it('returns specs of safe integers in order, which are the same after formatting and parsing', () => {
     fc.assert(
       fc.property(nearlyRangeText, (text) => {
         const parsed = parseRange(text, limits);
@@ -177,7 +177,7 @@ describe('parseRange, RFC 9110 §14.1, §14.2', () => {
   });
 });
 
-describe('the work that parseRange does', () => {
+describe('the work of parseRange', () => {
   const longest = (unit: string): string => unit.repeat(maxRangeTextLength).slice(0, maxRangeTextLength);
   const hostileTexts: readonly (readonly [name: string, text: string])[] = [
     ['commas', longest('bytes=').slice(0, 6) + longest(',').slice(6)],
@@ -198,12 +198,12 @@ describe('the work that parseRange does', () => {
     expect(steps).toBeLessThan(12 * text.length);
   });
 
-  it('is not begun for a text that is too long', () => {
+  it('is zero for a text that is too long', () => {
     const text = 'bytes=0-1'.padEnd(1_000_000, ',');
     expect(countTextSteps(() => parseRange(text, limits))).toBe(0);
   });
 
-  it('is counted by something that tells quadratic from linear', () => {
+  it('is measured by a counter that tells quadratic from linear work', () => {
     const eatSlowly = (text: string): void => {
       for (let rest = text; rest !== ''; rest = rest.slice(1));
     };

@@ -29,8 +29,8 @@ function decide({ response, request = [], hasRange = false, ageSeconds, policy: 
 }
 
 /**
- * A decision in short: `fresh 50`, `stale -10`, with `+` where it is validated meanwhile, `validate stale -10`, with `!`
- * where it must not be served stale.
+ * Formats a decision with its remaining lifetime in seconds: `fresh 50`; `stale -10`, with `+` where it is revalidated in the
+ * background; `validate stale -10`, with `!` where the response must not be served stale.
  */
 function inShort(decision: ReuseDecision): string {
   const seconds = decision.ttlMs / 1000;
@@ -56,7 +56,7 @@ describe('decideReuse by the response, RFC 9111 §4, §5.2.2', () => {
     ['no-cache, max-age=60', 10, 'validate no-cache 50!'],
     ['no-cache="x", max-age=60', 10, 'fresh 50'],
     ['no-cache', 10, 'validate no-cache -10!'],
-    // Brought by a 304 after the response was stored.
+    // Directives that a 304 added after the response was stored.
     ['private, max-age=60', 10, 'validate no-cache 50!'],
     ['no-store, max-age=60', 10, 'validate no-cache 50!'],
     ['no-store, must-understand, max-age=60', 10, 'fresh 50'],
@@ -100,7 +100,7 @@ describe('decideReuse by the request, RFC 9111 §5.2.1', () => {
   });
 });
 
-describe('decideReuse where nobody gives a lifetime', () => {
+describe('decideReuse without a stated lifetime', () => {
   interface Row extends Omit<Case, 'response'> {
     readonly name: string;
     readonly response?: readonly string[];
@@ -109,10 +109,16 @@ describe('decideReuse where nobody gives a lifetime', () => {
   const rows: readonly Row[] = [
     { name: 'a plain request', ageSeconds: 1, decision: 'validate stale -1' },
     { name: 'a Range request', hasRange: true, ageSeconds: 1, decision: 'fresh 59' },
-    { name: 'a Range request too late', hasRange: true, ageSeconds: 60, decision: 'validate stale 0' },
-    { name: 'with a validator', hasRange: true, response: ['ETag: "a"'], ageSeconds: 1, decision: 'fresh 59' },
+    { name: 'a Range request after rangeReuseSeconds', hasRange: true, ageSeconds: 60, decision: 'validate stale 0' },
     {
-      name: 'a Range request that reloads',
+      name: 'a Range request and a validator',
+      hasRange: true,
+      response: ['ETag: "a"'],
+      ageSeconds: 1,
+      decision: 'fresh 59',
+    },
+    {
+      name: 'a Range request with no-cache',
       hasRange: true,
       request: ['Cache-Control: no-cache'],
       ageSeconds: 1,
@@ -126,43 +132,43 @@ describe('decideReuse where nobody gives a lifetime', () => {
       decision: 'validate request 54',
     },
     {
-      name: 'the origin says no-cache',
+      name: 'a Range request and no-cache of the origin',
       hasRange: true,
       response: ['Cache-Control: no-cache'],
       ageSeconds: 1,
       decision: 'validate no-cache 59!',
     },
     {
-      name: 'the origin says stale',
+      name: 'a Range request and max-age=0 of the origin',
       hasRange: true,
       response: ['Cache-Control: max-age=0'],
       ageSeconds: 1,
       decision: 'validate stale -1',
     },
     {
-      name: 'the origin says expired',
+      name: 'a Range request and a past Expires of the origin',
       hasRange: true,
       response: ['Expires: 0'],
       ageSeconds: 1,
       decision: 'validate stale -1',
     },
-    { name: 'the operator gives a default', ageSeconds: 1, policy: { defaultTtlSeconds: 300 }, decision: 'fresh 299' },
+    { name: 'a configured default', ageSeconds: 1, policy: { defaultTtlSeconds: 300 }, decision: 'fresh 299' },
     {
-      name: 'a default, and Range',
+      name: 'a Range request and a configured default',
       hasRange: true,
       ageSeconds: 1,
       policy: { defaultTtlSeconds: 30 },
       decision: 'fresh 29',
     },
     {
-      name: 'no reuse by policy',
+      name: 'a Range request with rangeReuseSeconds 0',
       hasRange: true,
       ageSeconds: 1,
       policy: { rangeReuseSeconds: 0 },
       decision: 'validate stale -1',
     },
     {
-      name: 'a heuristic, and Range',
+      name: 'a Range request and a heuristic lifetime',
       hasRange: true,
       response: [`Last-Modified: ${sentDate}`],
       ageSeconds: 1,
@@ -185,13 +191,13 @@ describe('decideReuse with stale responses, RFC 5861', () => {
     ['max-age=60, stale-while-revalidate', '', 60, 'validate stale 0'],
     ['max-age=60, stale-while-revalidate=10, stale-while-revalidate=2', '', 63, 'validate stale -3'],
     ['stale-while-revalidate=10', '', 1, 'stale -1+'],
-    // The request may want more.
+    // The request may be stricter.
     ['max-age=60, stale-while-revalidate=10', 'no-cache', 61, 'validate request -1!'],
     ['max-age=60, stale-while-revalidate=10', 'max-age=0', 61, 'validate request -1'],
     ['max-age=60, stale-while-revalidate=10', 'max-age=100', 61, 'stale -1+'],
     ['max-age=60, stale-while-revalidate=10', 'min-fresh=1', 61, 'validate stale -1'],
     ['max-age=60, stale-while-revalidate=10', 'max-stale=100', 75, 'stale -15'],
-    // RFC 9111 §4.2.4: never against a prohibition.
+    // RFC 9111 §4.2.4: a prohibition of stale responses prevails.
     ['max-age=60, stale-while-revalidate=10, must-revalidate', '', 61, 'validate stale -1!'],
     ['max-age=60, stale-while-revalidate=10, proxy-revalidate', '', 61, 'validate stale -1!'],
     ['s-maxage=60, stale-while-revalidate=10', '', 61, 'validate stale -1!'],
@@ -205,7 +211,7 @@ describe('decideReuse with stale responses, RFC 5861', () => {
     expect(inShort(decide({ ...lines, ageSeconds }))).toBe(decision);
   });
 
-  it('serves and validates as long as the operator says, where the origin says nothing', () => {
+  it('uses the configured stale-while-revalidate where the origin states none', () => {
     const policyOf = { policy: { staleWhileRevalidateSeconds: 30 } };
     const at = (ageSeconds: number, cacheControl: string) =>
       inShort(decide({ response: [`Cache-Control: ${cacheControl}`], ageSeconds, ...policyOf }));
@@ -237,14 +243,17 @@ describe('decideReuse with stale responses, RFC 5861', () => {
     expect(decision).toMatchObject({ kind: 'validate', serveStaleUntil: sentAt + (60 + until) * 1000 });
   });
 
-  it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=60', 'no-cache'])('never in spite of %s', (directive) => {
-    const response = [`Cache-Control: max-age=60, stale-if-error=100, ${directive}`];
-    const decision = decide({ response, request: ['Cache-Control: stale-if-error=100'], ageSeconds: 70 });
-    expect(decision).toMatchObject({ kind: 'validate', serveStaleUntil: 0 });
-  });
+  it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=60', 'no-cache'])(
+    'does not serve a stale response on errors with %s',
+    (directive) => {
+      const response = [`Cache-Control: max-age=60, stale-if-error=100, ${directive}`];
+      const decision = decide({ response, request: ['Cache-Control: stale-if-error=100'], ageSeconds: 70 });
+      expect(decision).toMatchObject({ kind: 'validate', serveStaleUntil: 0 });
+    },
+  );
 });
 
-describe('decideReuse of what does not change, RFC 8246', () => {
+describe('decideReuse of an immutable response, RFC 8246', () => {
   const rows: readonly (readonly [response: string, request: string, ageSeconds: number, decision: string])[] = [
     ['max-age=60, immutable', 'max-age=0', 10, 'fresh 50'],
     ['max-age=60, immutable', 'max-age=5', 10, 'fresh 50'],
@@ -265,9 +274,9 @@ describe('decideReuse of what does not change, RFC 8246', () => {
 
 describe('decideReuse by policy', () => {
   it.each(['no-cache', 'max-age=0', 'min-fresh=100', 'stale-if-error=5'])(
-    'hears no %s where requests are not',
-    (asked) => {
-      const request = [`Cache-Control: ${asked}`];
+    'ignores %s of a request with requestDirectives "ignore"',
+    (directive) => {
+      const request = [`Cache-Control: ${directive}`];
       const own = { requestDirectives: 'ignore', staleIfErrorSeconds: 0 } as const;
       expect(inShort(decide({ response: ['Cache-Control: max-age=60'], request, ageSeconds: 10, policy: own }))).toBe(
         'fresh 50',
@@ -287,7 +296,7 @@ describe('decideReuse by policy', () => {
 });
 
 describe('decideReuse of an invalid response', () => {
-  it('validates it whatever its lifetime, and never serves it otherwise', () => {
+  it('validates it regardless of its lifetime, and never serves it stale', () => {
     const stored = storedWith([`Date: ${sentDate}`, 'Cache-Control: max-age=60, stale-while-revalidate=60'], {
       isInvalid: true,
     });
@@ -303,13 +312,13 @@ describe('decideReuse of an expired response', () => {
     storedWith([`Date: ${sentDate}`, `Cache-Control: ${control}`], { expiredAt: sentAt + expiredAfter * 1000 });
 
   it.each<[control: string, expiredAfter: number, seconds: number, until: number]>([
-    // From the instant on that it was expired at, not from the end of its lifetime.
+    // stale-if-error counts from the instant of the expiry, not from the end of the lifetime.
     ['max-age=60, stale-if-error=30', 10, 10, 40],
     ['max-age=60, stale-if-error=30', 10, 20, 40],
     ['max-age=60, stale-if-error=30', 10, 50, 40],
-    // Its lifetime was over before.
+    // The lifetime ended before the expiry.
     ['max-age=60, stale-if-error=30', 70, 80, 90],
-    // It is not used while it is validated: whoever has ended its lifetime knows of something newer.
+    // stale-while-revalidate does not apply: an expiry means that the origin has a newer response.
     ['max-age=60, stale-while-revalidate=60, stale-if-error=0', 10, 20, 10],
   ])('%s, expired after %d s, is validated at %d s, and served until %d s where the origin fails', (...row) => {
     const [control, expiredAfter, seconds, until] = row;
@@ -318,7 +327,7 @@ describe('decideReuse of an expired response', () => {
     expect(decision).toMatchObject({ kind: 'validate', reason: 'stale', serveStaleUntil: sentAt + until * 1000 });
   });
 
-  it('is served stale by nobody whom the origin forbids it', () => {
+  it('is not served stale where the origin forbids it', () => {
     const stored = expire('max-age=60, must-revalidate, stale-if-error=30', 10);
     const decision = decideReuse({ requestFields: [], hasRange: false, stored, now: sentAt + 20_000, policy });
     expect(decision).toMatchObject({ kind: 'validate', serveStaleUntil: 0 });
@@ -355,28 +364,40 @@ describe('reuseTerms', () => {
     ['max-age=60', 'max-age=21', { demand: undefined }],
     ['max-age=60, immutable', 'max-age=0', { demand: undefined }],
     ['max-age=60, must-revalidate', 'no-cache', { demand: 'no-cache', staleBan: 'must-revalidate' }],
-  ])('%s, asked with %s: %o', (response, request, want) => expect(terms(response, request)).toMatchObject(want));
+  ])('%s, requested with %s: %o', (response, request, want) => expect(terms(response, request)).toMatchObject(want));
 
-  it('tells that what is invalid is not served stale', () => {
+  it('forbid serving an invalid response stale', () => {
     expect(terms('max-age=60', '', 20, true)).toMatchObject({ ban: undefined, staleBan: 'invalid' });
   });
 });
 
 describe('decideReuse, any directives', () => {
-  const said = fc.array(
+  const fromOrigin = fc.array(
     fc.constantFrom('max-age=60', 'max-age=x', 'no-cache', 'must-revalidate', 's-maxage=30', 'public'),
   );
-  const asked = fc.array(fc.constantFrom('max-stale', 'max-stale=10', 'max-age=30', 'min-fresh=10', 'no-cache', 'foo'));
-  const cases = fc.record({ said, asked, ageSeconds: fc.integer({ min: 0, max: 120 }), hasRange: fc.boolean() });
+  const fromClient = fc.array(
+    fc.constantFrom('max-stale', 'max-stale=10', 'max-age=30', 'min-fresh=10', 'no-cache', 'foo'),
+  );
+  const cases = fc.record({
+    fromOrigin,
+    fromClient,
+    ageSeconds: fc.integer({ min: 0, max: 120 }),
+    hasRange: fc.boolean(),
+  });
   const cacheControl = (directives: readonly string[]) =>
     directives.length === 0 ? [] : [`Cache-Control: ${directives.join(', ')}`];
   const staleForbidden = /no-cache|must-revalidate|s-maxage/;
 
-  function decideCase(row: { said: string[]; asked: string[]; ageSeconds: number; hasRange: boolean }): ReuseDecision {
-    return decide({ ...row, response: cacheControl(row.said), request: cacheControl(row.asked) });
+  function decideCase(row: {
+    fromOrigin: string[];
+    fromClient: string[];
+    ageSeconds: number;
+    hasRange: boolean;
+  }): ReuseDecision {
+    return decide({ ...row, response: cacheControl(row.fromOrigin), request: cacheControl(row.fromClient) });
   }
 
-  it('calls fresh only what has lifetime left', () => {
+  it('decides fresh only with lifetime left', () => {
     fc.assert(
       fc.property(cases, (row) => {
         const decision = decideCase(row);
@@ -386,22 +407,22 @@ describe('decideReuse, any directives', () => {
     );
   });
 
-  it('uses nothing without validation where either side says no-cache', () => {
+  it('always validates where either side says no-cache', () => {
     fc.assert(
       fc.property(cases, (row) => {
-        fc.pre(row.said.includes('no-cache') || row.asked.includes('no-cache'));
+        fc.pre(row.fromOrigin.includes('no-cache') || row.fromClient.includes('no-cache'));
         expect(decideCase(row).kind).toBe('validate');
       }),
     );
   });
 
-  it('allows nothing stale where the origin forbids it, or to a client that did not ask', () => {
+  it('allows a stale response only where the origin does not forbid it and the client accepts it', () => {
     fc.assert(
       fc.property(cases, (row) => {
         const decision = decideCase(row);
-        const isForbidden = staleForbidden.test(row.said.join());
+        const isForbidden = staleForbidden.test(row.fromOrigin.join());
         if (decision.kind === 'stale')
-          expect([isForbidden, row.asked.join().includes('max-stale')]).toEqual([false, true]);
+          expect([isForbidden, row.fromClient.join().includes('max-stale')]).toEqual([false, true]);
         if (decision.kind === 'validate') expect(decision.serveStaleUntil > 0 && isForbidden).toBe(false);
       }),
     );

@@ -12,9 +12,9 @@ describe('conditionalFields, RFC 9111 §4.3.1', () => {
       ['ETag: "a"', `Last-Modified: ${modified}`],
       ['If-None-Match: "a"', `If-Modified-Since: ${modified}`],
     ],
-    // The date as the origin wrote it.
+    // The date is sent as the origin wrote it.
     [['Last-Modified: Wednesday, 31-Dec-25 12:00:00 GMT'], ['If-Modified-Since: Wednesday, 31-Dec-25 12:00:00 GMT']],
-    // What is no validator is not sent.
+    // An invalid validator is not sent.
     [[], []],
     [['ETag: a'], []],
     [['ETag: w/"a"'], []],

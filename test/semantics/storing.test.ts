@@ -36,7 +36,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     [['Cache-Control: s-maxage=60'], 'store'],
     [['Expires: Thu, 01 Jan 2026 13:00:00 GMT'], 'store'],
     [[lastModified], 'store'],
-    // §5.2.2.5, §5.2.2.7: the most restrictive holds.
+    // §5.2.2.5, §5.2.2.7: the most restrictive directive applies.
     [['Cache-Control: no-store'], 'no-store'],
     [['Cache-Control: max-age=60, No-Store'], 'no-store'],
     [[fresh, 'Cache-Control: no-store'], 'no-store'],
@@ -50,7 +50,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     [[fresh, 'Vary: *'], 'vary-star'],
     [[fresh, 'Vary: Foo, *'], 'vary-star'],
     [[fresh, 'Vary: Foo', 'Vary: , *'], 'vary-star'],
-    // §7.3: Set-Cookie does not keep a response from being stored that the origin has given a lifetime.
+    // §7.3: Set-Cookie does not prevent storing a response for which the origin states a lifetime.
     [[fresh, 'Set-Cookie: a=b'], 'store'],
     [['Cache-Control: public, s-maxage=60', 'Set-Cookie: a=b'], 'store'],
     [['Expires: Thu, 01 Jan 2026 13:00:00 GMT', 'Set-Cookie: a=b'], 'store'],
@@ -61,9 +61,9 @@ describe('decideStoring, RFC 9111 §3', () => {
     [['Cache-Control: max-age=60, no-cache="Set-Cookie"', 'Set-Cookie: a=b'], 'store'],
     [['Cache-Control: max-age=60, private="Set-Cookie"', 'Set-Cookie: a=b'], 'store'],
     [['Cache-Control: no-cache="set-cookie"', 'ETag: "a"', 'Set-Cookie: a=b'], 'store'],
-    // Content-Range means nothing on a 200, RFC 9110 §14.4.
+    // Content-Range has no meaning in a 200, RFC 9110 §14.4.
     [[fresh, 'Content-Range: bytes 0-9/100'], 'store'],
-    // What could never be reused.
+    // Responses that could never be reused.
     [['Cache-Control: max-age=0'], 'no-freshness'],
     [['Cache-Control: max-age=abc'], 'no-freshness'],
     [['Expires: 0'], 'no-freshness'],
@@ -74,7 +74,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     [['Cache-Control: no-cache, max-age=60'], 'no-freshness'],
     [['Cache-Control: no-cache', 'ETag: "a"'], 'store'],
     [['Cache-Control: no-cache="x", max-age=60'], 'store'],
-    // Nobody gives a lifetime: for Range requests.
+    // Without a lifetime a response is stored for Range requests.
     [[], 'store'],
     [['Cache-Control: public'], 'store'],
   ];
@@ -82,7 +82,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     expect(decide({ response })).toBe(decision);
   });
 
-  it('stores no response that nobody gives a lifetime when Range requests may not reuse it either', () => {
+  it('stores no response without a lifetime and validator where rangeReuseSeconds is 0', () => {
     expect(decide({ policy: { rangeReuseSeconds: 0 } })).toBe('no-freshness');
     expect(decide({ policy: { rangeReuseSeconds: 0 }, response: ['ETag: "a"'] })).toBe('store');
     expect(decide({ policy: { rangeReuseSeconds: 0, defaultTtlSeconds: 10 } })).toBe('store');
@@ -106,9 +106,12 @@ describe('decideStoring, RFC 9111 §3', () => {
     expect(decide({ request, response: [`Cache-Control: ${cacheControl}`] })).toBe(decision);
   });
 
-  it.each(['HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'get', 'FROB'])('method %s', (method) => {
-    expect(decide({ method, response: [fresh] })).toBe('method');
-  });
+  it.each(['HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'get', 'FROB'])(
+    'stores no response to %s',
+    (method) => {
+      expect(decide({ method, response: [fresh] })).toBe('method');
+    },
+  );
 
   const statuses: readonly (readonly [status: number, explicit: string, modified: string, silent: string])[] = [
     [100, 'status', 'status', 'status'],
@@ -157,7 +160,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     expect(responses.map((response) => decide({ status, response }))).toEqual(decisions);
   });
 
-  it('gives errors and redirects that are not cacheable by themselves no default lifetime', () => {
+  it('applies defaultTtlSeconds to heuristically cacheable statuses below 400 only', () => {
     const own = { defaultTtlSeconds: 60 };
     expect([200, 301, 302, 404, 503].map((status) => decide({ status, policy: own }))).toEqual([
       'store',
@@ -168,13 +171,13 @@ describe('decideStoring, RFC 9111 §3', () => {
     ]);
   });
 
-  it('gives errors the lifetime that the operator has for their status', () => {
+  it('applies defaultTtlByStatus to errors', () => {
     const own = { defaultTtlByStatus: { '404': 60, '5xx': 5, '503': 0 }, defaultTtlSeconds: 60 };
     const decisions = [302, 403, 404, 429, 500, 503].map((status) => decide({ status, policy: own }));
     expect(decisions).toEqual(['no-freshness', 'no-freshness', 'store', 'status', 'store', 'no-freshness']);
   });
 
-  it('stores nothing that an override gives no lifetime, for want of a validator', () => {
+  it('applies overrideTtlByStatus in place of the lifetime, but not in place of no-store and private', () => {
     const own = { overrideTtlByStatus: { '404': 0, '302': 60 } };
     expect(decide({ status: 404, response: [fresh], policy: own })).toBe('no-freshness');
     expect(decide({ status: 302, response: ['Cache-Control: max-age=0'], policy: own })).toBe('store');
@@ -188,12 +191,9 @@ describe('decideStoring, RFC 9111 §3', () => {
     ['refuse', fresh, 'set-cookie'],
     ['refuse', 'Cache-Control: max-age=60, no-cache="set-cookie"', 'store'],
   ];
-  it.each(setCookies)(
-    'with Set-Cookie, which the operator wants to %s, and %s: %s',
-    (setCookie, response, decision) => {
-      expect(decide({ response: [response, 'Set-Cookie: a=b'], policy: { setCookie } })).toBe(decision);
-    },
-  );
+  it.each(setCookies)('with Set-Cookie, setCookie "%s" and %s: %s', (setCookie, response, decision) => {
+    expect(decide({ response: [response, 'Set-Cookie: a=b'], policy: { setCookie } })).toBe(decision);
+  });
 
   it('obeys a targeted field in place of Cache-Control, RFC 9213 §2.2', () => {
     const targeted = (value: string, ...more: string[]) =>
@@ -217,11 +217,11 @@ describe('decideStoring, RFC 9111 §3', () => {
     ['X: caf\u00e9', 403, 'provoked'],
     ['Content-Type: text/plain', 405, 'provoked'],
     ['Max-Forwards: 1', 501, 'provoked'],
-    // What an origin of a cloud refuses, whatever is asked for.
+    // Fields for which a cloud storage may refuse any request.
     ['X-Amz-Server-Side-Encryption: AES256', 400, 'provoked'],
     ['X-Ms-Version: 1', 400, 'provoked'],
     ['X-Goog-Meta: 1', 403, 'provoked'],
-    // Negotiation that makes no sense, at any status.
+    // Malformed negotiation fields count at any error status.
     ['Accept: junk', 400, 'provoked'],
     ['Accept: text/html;;', 404, 'provoked'],
     ['Accept: text/html, image/*;q=0.5, */*', 400, 'store'],
@@ -235,7 +235,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     ['Accept-Encoding: gzip;', 501, 'provoked'],
     ['Accept-Charset: utf-8, iso-8859-1;q=0.5', 400, 'store'],
     ['Accept-Charset: <', 400, 'provoked'],
-    // Who asks, and from where: it may be refused for that, but what is not there, or broken, is so for all.
+    // Cookie, Referer and Origin may be the cause of a 400 or 403, but a 404, 410 or 503 is the same for all clients.
     ['Cookie: session=1', 403, 'provoked'],
     ['Referer: https://a.test/', 403, 'provoked'],
     ['Origin: https://a.test', 400, 'provoked'],
@@ -269,7 +269,7 @@ describe('decideStoring, RFC 9111 §3', () => {
 describe('storableFields, RFC 9111 §3.1', () => {
   const date = `date: ${sentDate}`;
   const rows: readonly (readonly [name: string, lines: readonly string[], kept: readonly string[]])[] = [
-    ['keeps what it does not know', [date, 'x-new: 1', 'x-new: 2'], [date, 'x-new: 1', 'x-new: 2']],
+    ['keeps unknown fields', [date, 'x-new: 1', 'x-new: 2'], [date, 'x-new: 1', 'x-new: 2']],
     [
       'leaves out the fields of the connection',
       [
@@ -289,14 +289,14 @@ describe('storableFields, RFC 9111 §3.1', () => {
       [date],
     ],
     ['keeps Set-Cookie', [date, 'set-cookie: a=b', 'set-cookie: c=d'], [date, 'set-cookie: a=b', 'set-cookie: c=d']],
-    ['keeps what means nothing', [date, 'content-range: bytes 0-1/2'], [date, 'content-range: bytes 0-1/2']],
+    ['keeps fields without meaning', [date, 'content-range: bytes 0-1/2'], [date, 'content-range: bytes 0-1/2']],
     [
-      'leaves out what no-cache and private list',
+      'leaves out fields that no-cache and private list',
       [date, 'cache-control: max-age=60, no-cache="A"', 'cache-control: private="b"', 'a: 1', 'b: 2', 'c: 3'],
       [date, 'cache-control: max-age=60, no-cache="A"', 'cache-control: private="b"', 'c: 3'],
     ],
     [
-      'keeps what makes up freshness',
+      'keeps fields that determine freshness',
       [date, 'age: 5', 'expires: 0', 'vary: a'],
       [date, 'age: 5', 'expires: 0', 'vary: a'],
     ],
@@ -306,7 +306,7 @@ describe('storableFields, RFC 9111 §3.1', () => {
     expect(storableFields(fieldsOf(...lines), sentAt, policy)).toEqual(fieldsOf(...kept));
   });
 
-  it.each(['strip', 'refuse'] as const)('leaves out Set-Cookie where the operator wants to %s it', (setCookie) => {
+  it.each(['strip', 'refuse'] as const)('leaves out Set-Cookie with setCookie "%s"', (setCookie) => {
     const kept = storableFields(fieldsOf(date, 'set-cookie: a=b'), sentAt, { ...policy, setCookie });
     expect(kept).toEqual(fieldsOf(date));
   });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseDictionary, parseStrings } from '../../src/semantics/structured-fields.ts';
 
-/** A dictionary in short: `key=` and its value, with the kind where it is not plain. */
+/** Formats each member as `key=` and its value, bytes in hexadecimal, or as `key other`. */
 function inShort(lines: readonly string[]): string[] | undefined {
   const members = parseDictionary(lines);
   return members === undefined
@@ -24,9 +24,9 @@ describe('parseDictionary, RFC 9651 §4.2.2', () => {
     [['a="x, \\"y\\""'], ['a="x, \\"y\\""']],
     [['a=:AQI=:'], ['a=:0102:']],
     [['*a-b_c.d=1'], ['*a-b_c.d=1']],
-    // Parameters are left out.
+    // Parameters are ignored.
     [['a;x;y=2, b=1;z="q"'], ['a=true', 'b=1']],
-    // The last of a key counts.
+    // The last value of a key counts.
     [['a=1, b=2, a=3'], ['a=3', 'b=2']],
     // All lines are one dictionary.
     [
@@ -50,7 +50,7 @@ describe('parseDictionary, RFC 9651 §4.2.2', () => {
     [['a=(1 2)'], ['a other']],
     [['a=@1659578233'], ['a other']],
     [['a=%"f%c3%bc"'], ['a other']],
-    // No dictionaries.
+    // Malformed dictionaries.
     [['a,'], undefined],
     [['a', ''], undefined],
     [[',a'], undefined],
@@ -86,12 +86,12 @@ describe('parseStrings, RFC 9651 §4.2.1', () => {
     [['"a";x, "b";y=1'], ['a', 'b']],
     [['"a, \\"b\\" \\\\"'], ['a, "b" \\']],
     [['""'], ['']],
-    // A member that is no String spoils the field.
+    // A member that is no String makes the field invalid.
     [['"a", b'], undefined],
     [['"a", 1'], undefined],
     [['("a" "b")'], undefined],
     [[':AQI=:'], undefined],
-    // No lists.
+    // Malformed lists.
     [['"a",'], undefined],
     [['"a" "b"'], undefined],
     [['"a'], undefined],
@@ -103,7 +103,7 @@ describe('parseStrings, RFC 9651 §4.2.1', () => {
   });
 });
 
-describe('any text', () => {
+describe('parseDictionary and parseStrings, any text', () => {
   const parts = [
     'a',
     'b',
@@ -129,7 +129,7 @@ describe('any text', () => {
   const near = fc.array(fc.constantFrom(...parts), { maxLength: 20 }).map((texts) => texts.join(''));
   const lines = fc.array(fc.oneof(near, fc.string({ unit: 'binary' })), { maxLength: 3 });
 
-  it('is read without a throw, and by lines as it is when joined', () => {
+  it('never throw, and give the same for several lines as for the joined text', () => {
     fc.assert(
       fc.property(lines, (texts) => {
         expect(parseDictionary(texts)).toEqual(parseDictionary([texts.join(', ')]));
@@ -147,7 +147,7 @@ describe('any text', () => {
     parameters: fc.constantFrom('', ';x', ';x=1.5', ';x="a=1.0, b=1.0"'),
   });
 
-  it('has integers exactly where it is written so', () => {
+  it('give integers exactly for members that are written as integers', () => {
     fc.assert(
       fc.property(fc.array(member, { maxLength: 5 }), (members) => {
         const dictionary = parseDictionary(members.map(({ key, value, parameters }) => `${key}=${value}${parameters}`));

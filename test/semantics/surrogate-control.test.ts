@@ -24,14 +24,14 @@ describe('parseSurrogateControl', () => {
     ['max-age=0+0', ['max-age=0', 'stale-while-revalidate=0']],
     ['max-age=86400, stale-while-revalidate=60', ['max-age=86400', 'stale-while-revalidate=60']],
     ['max-age=60, stale-if-error=5', ['max-age=60', 'stale-if-error=5']],
-    // What is about processing does not count.
+    // Directives about processing are ignored.
     ['max-age=60, content="ESI/1.0 x/y, no-store"', ['max-age=60']],
     ['content="ESI/1.0"', undefined],
     ['content="ESI/1.0";rangeway, no-store', ['no-store']],
-    // This proxy is the one in front of the origin.
+    // This proxy is the one next to the origin, so no-store-remote does not concern it.
     ['no-store-remote', undefined],
     ['no-store-remote, max-age=60', ['max-age=60']],
-    // Aimed at this proxy, at others, at all.
+    // Directives for this proxy, for other proxies, and for all.
     ['max-age=3600;rangeway', ['max-age=3600']],
     ['max-age=3600 ; rangeway', ['max-age=3600']],
     ['max-age=60+30;rangeway', ['max-age=60', 'stale-while-revalidate=30']],
@@ -44,7 +44,7 @@ describe('parseSurrogateControl', () => {
     ['max-age=60, no-store;rangeway', ['no-store']],
     ['no-store, max-age=60;rangeway', ['max-age=60']],
     ['no-store;rangeway, max-age=60;rangeway', ['no-store', 'max-age=60']],
-    // What is malformed restricts.
+    // Malformed directives restrict.
     ['max-age =100', ['!max-age']],
     ['max-age= 100', ['!max-age']],
     ['max-age', ['max-age']],
@@ -55,7 +55,7 @@ describe('parseSurrogateControl', () => {
     ['max-age=60 no-store', ['!max-age', '!no-store']],
     ['no-store=5', ['no-store=5']],
     ['x="never closed, no-store', ['no-store']],
-    // Nothing is said of storing or lifetime.
+    // Without a directive about storing or lifetime the field does not apply.
     ['', undefined],
     ['foo', undefined],
     ['stale-while-revalidate=60', undefined],
@@ -72,7 +72,7 @@ describe('parseSurrogateControl', () => {
     expect(parseSurrogateControl([], ['rangeway'])).toBeUndefined();
   });
 
-  it('throws at no text, and applies only where storing or lifetime is spoken of', () => {
+  it('never throws, and applies only with max-age or no-store', () => {
     const parts = ['max-age', 'no-store', '=', '60', '+', ',', ';', 'rangeway', ' ', '"', '\\', 'content', 'abc'];
     const near = fc.array(fc.constantFrom(...parts), { maxLength: 12 }).map((texts) => texts.join(''));
     fc.assert(
@@ -88,7 +88,7 @@ describe('parseSurrogateControl', () => {
   });
 });
 
-it('tells origins by which name it is aimed at', () => {
+it('announces the name under which origins address it', () => {
   expect(surrogateCapability).toBe('rangeway="Surrogate/1.0"');
   expect(surrogateCapability.split('=')[0]).toBe(deviceToken);
   expect(surrogateControlField).toBe(surrogateControlField.toLowerCase());

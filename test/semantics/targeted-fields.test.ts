@@ -11,7 +11,7 @@ import { fieldsOf } from '../support/values/fields-of.ts';
 
 const names = ['rangeway-cache-control', 'cdn-cache-control'];
 
-/** The field that applies, and its directives in short. */
+/** Returns the field that applies, and its formatted directives. */
 function selected(lines: readonly string[], among: readonly string[] = names): readonly [string, string[]] | undefined {
   const targeted = selectTargetedDirectives(fieldsOf(...lines), among);
   return targeted === undefined ? undefined : [targeted.field, targeted.directives.map(inShort)];
@@ -36,18 +36,18 @@ describe('the directives of a targeted field, RFC 9213 §2.1', () => {
     // Parameters are ignored.
     ['max-age=60;x;y="no-store"', ['max-age=60']],
     ['max-age=60; private', ['max-age=60']],
-    // Of a key, the last counts (RFC 9651 §3.2).
+    // The last value of a key counts (RFC 9651 §3.2).
     ['max-age=1, max-age=1800', ['max-age=1800']],
     ['max-age=1800, max-age=1', ['max-age=1']],
     // Extensions are ignored, but the field applies.
     ['none', []],
     ['foobar, max-age=3600', ['max-age=3600']],
     ['foo=bar, baz="x", constructor', []],
-    // False says that a directive is not there.
+    // False means that the directive is absent.
     ['no-store=?0, max-age=60', ['max-age=60']],
     ['no-cache=?0, private=?0, max-age=?0', []],
     ['no-store=?1', ['no-store']],
-    // Values of another type are not used; the directive is malformed.
+    // A value of another type makes the directive malformed.
     ['max-age="60"', ['!max-age']],
     ['max-age=60.0', ['!max-age']],
     ['max-age=60.5', ['!max-age']],
@@ -63,7 +63,7 @@ describe('the directives of a targeted field, RFC 9213 §2.1', () => {
     ['public=yes', ['!public']],
     ['no-cache=foo', ['!no-cache']],
     ['private=5', ['!private']],
-    // Empty, or no dictionary: the field does not apply.
+    // An empty or malformed field does not apply.
     ['', undefined],
     [' ', undefined],
     ['MaX-aGe=60', undefined],
@@ -83,13 +83,13 @@ describe('the directives of a targeted field, RFC 9213 §2.1', () => {
     expect(selected([`CDN-Cache-Control: ${value}`])).toEqual(want);
   });
 
-  it('caps what is longer than any lifetime where seconds are read', () => {
+  it('are read as at most 2147483648 seconds', () => {
     const targeted = selectTargetedDirectives(fieldsOf('CDN-Cache-Control: max-age=999999999999999'), names);
     expect(parseDeltaSeconds(targeted?.directives[0]?.argument)).toBe(2_147_483_648);
   });
 });
 
-describe('which field applies, RFC 9213 §2.2', () => {
+describe('selectTargetedDirectives, RFC 9213 §2.2', () => {
   const rows: readonly (readonly [lines: readonly string[], want: readonly [string, readonly string[]] | undefined])[] =
     [
       [[], undefined],
@@ -103,7 +103,7 @@ describe('which field applies, RFC 9213 §2.2', () => {
         ['CDN-Cache-Control: max-age=1', 'Rangeway-Cache-Control: max-age=2'],
         ['rangeway-cache-control', ['max-age=2']],
       ],
-      // All lines of a field count together.
+      // All lines of a field are read as one.
       [
         ['CDN-Cache-Control: max-age=1', 'CDN-Cache-Control: private'],
         ['cdn-cache-control', ['max-age=1', 'private']],
@@ -113,7 +113,7 @@ describe('which field applies, RFC 9213 §2.2', () => {
         ['cdn-cache-control', ['max-age=2']],
       ],
       [['CDN-Cache-Control: max-age=1', 'CDN-Cache-Control: !'], undefined],
-      // Empty and malformed ones do not apply: the next one counts.
+      // An empty or malformed field does not apply, and the next field counts.
       [
         ['Rangeway-Cache-Control:', 'CDN-Cache-Control: max-age=1'],
         ['cdn-cache-control', ['max-age=1']],
@@ -135,7 +135,7 @@ describe('which field applies, RFC 9213 §2.2', () => {
     expect(selected(lines)).toEqual(want);
   });
 
-  it('reads Surrogate-Control, where it is listed, by its own syntax', () => {
+  it('parses Surrogate-Control by its own syntax, where it is listed', () => {
     const lines = ['Surrogate-Control: Max-Age=60+30;rangeway', 'CDN-Cache-Control: max-age=1'];
     expect(selected(lines, ['surrogate-control', 'cdn-cache-control'])).toEqual([
       'surrogate-control',
@@ -147,12 +147,12 @@ describe('which field applies, RFC 9213 §2.2', () => {
     ).toEqual(['cdn-cache-control', ['max-age=1']]);
   });
 
-  it('applies to no response when there is no list', () => {
+  it('selects no field with an empty list', () => {
     expect(selected(['CDN-Cache-Control: max-age=60'], [])).toBeUndefined();
   });
 });
 
-describe('any response', () => {
+describe('readCacheControl, any response', () => {
   const parts = ['max-age', 'no-store', 'private', 'x', '=', '60', '"', ',', ' ', ';', '?0', '.0', '(', 'A', '-1', '+'];
   const near = fc.array(fc.constantFrom(...parts), { maxLength: 12 }).map((texts) => texts.join(''));
   const line = fc.tuple(
@@ -160,7 +160,7 @@ describe('any response', () => {
     fc.oneof(near, fc.string({ unit: 'binary' })),
   );
 
-  it('is read without a throw: by a listed field that it has, or by Cache-Control', () => {
+  it('never throws, and reads a listed field that is present, or Cache-Control', () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 5 }), (fields) => {
         const targetedFields = ['surrogate-control', ...names];
@@ -176,15 +176,15 @@ describe('any response', () => {
     );
   });
 
-  /** Each member with the directive that it is, in the plainest cases. */
-  const sound = fc.uniqueArray(
+  /** Well-formed members. */
+  const wellFormed = fc.uniqueArray(
     fc.constantFrom('max-age=60', 's-maxage=5', 'no-store', 'no-cache', 'private="a, b"', 'public', 'x', 'y=1'),
     { minLength: 1 },
   );
 
-  it('says the same in a targeted field as in Cache-Control, where both are sound', () => {
+  it('reads well-formed directives the same in a targeted field and in Cache-Control', () => {
     fc.assert(
-      fc.property(sound, (members) => {
+      fc.property(wellFormed, (members) => {
         const value = members.join(', ');
         const { field, ...targeted } = readCacheControl([['cdn-cache-control', value]], { targetedFields: names });
         const { field: _, ...plain } = parseCacheControl([['cache-control', value]]);

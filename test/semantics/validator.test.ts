@@ -82,13 +82,13 @@ describe('parseEntityTagList, RFC 9110 §13.1.1', () => {
 
   const opaque = fc.string({ unit: fc.constantFrom('a', ',', '*', 'W', '/', '\\', '\u00e9', '!', '~') });
   const entityTag = fc.record({ kind: fc.constantFrom('strong' as const, 'weak' as const), opaque });
-  const written = (tag: EntityTag): string => `${tag.kind === 'weak' ? 'W/' : ''}"${tag.opaque}"`;
+  const formatted = (tag: EntityTag): string => `${tag.kind === 'weak' ? 'W/' : ''}"${tag.opaque}"`;
 
-  it('reads every list of tags that can be written', () => {
+  it('parses every formatted list of tags', () => {
     const separator = fc.constantFrom(',', ', ', ' ,\t', ',,', ' , ,');
     fc.assert(
       fc.property(fc.array(entityTag, { minLength: 1 }), separator, (tags, between) => {
-        expect(parseEntityTagList(tags.map(written).join(between))).toEqual(tags);
+        expect(parseEntityTagList(tags.map(formatted).join(between))).toEqual(tags);
       }),
     );
   });
@@ -103,7 +103,8 @@ describe('parseEntityTagList, RFC 9110 §13.1.1', () => {
         const tag = parseEntityTag(value);
         const list = parseEntityTagList(value);
         if (tag !== undefined) expect(list).toEqual([tag]);
-        if (list !== undefined && list !== '*') expect(parseEntityTagList(list.map(written).join(', '))).toEqual(list);
+        if (list !== undefined && list !== '*')
+          expect(parseEntityTagList(list.map(formatted).join(', '))).toEqual(list);
       }),
       { numRuns: 2_000 },
     );
@@ -188,7 +189,7 @@ describe('strongLastModified', () => {
       0,
       true,
     ],
-    // Without a Date, or with one that is none, the time of receipt counts.
+    // Without a valid Date the time of receipt counts.
     [[['last-modified', modified]], 999, false],
     [[['last-modified', modified]], 1_000, true],
     [
@@ -199,7 +200,7 @@ describe('strongLastModified', () => {
       1_000,
       true,
     ],
-    // Nothing to be strong.
+    // Without a valid Last-Modified there is no validator.
     [[['date', modified]], 99_000, false],
     [
       [

@@ -1,4 +1,4 @@
-/** Variants: what Vary nominates, and what the operator selects. */
+/** Variants: fields that Vary nominates, and fields and cookies that the cache key selects. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ import { fieldsOf } from '../support/values/fields-of.ts';
 const nothing: VariantPolicy = { fields: [], cookies: [] };
 
 describe('selectedValues', () => {
-  it.each<[given: Partial<VariantPolicy>, lines: readonly string[], want: readonly NominatedField[] | undefined]>([
+  it.each<[policy: Partial<VariantPolicy>, lines: readonly string[], want: readonly NominatedField[] | undefined]>([
     [{}, ['A: 1', 'Cookie: a=1'], undefined],
     [{ fields: ['a'] }, [], [['a', null]]],
     [{ fields: ['a'] }, ['A:'], [['a', '']]],
@@ -44,8 +44,8 @@ describe('selectedValues', () => {
         ['cookie:b', 'b=2'],
       ],
     ],
-  ])('%j of %j', (given, lines, want) => {
-    expect(selectedValues(fieldsOf(...lines), { ...nothing, ...given })).toEqual(want);
+  ])('%j of %j', (policy, lines, want) => {
+    expect(selectedValues(fieldsOf(...lines), { ...nothing, ...policy })).toEqual(want);
   });
 });
 
@@ -80,14 +80,14 @@ describe('matchesVariant', () => {
     [[], { cookies: ['a'] }, ['Cookie: b=1'], { cookies: ['a'] }, '', true],
     [[], { cookies: ['a'] }, ['Cookie: a='], { cookies: ['a'] }, '', false],
     [['Cookie: a=1'], { cookies: ['a'] }, ['Cookie: a=1; b=1'], { cookies: ['a'] }, 'Cookie', false],
-    // What was stored under another selection.
+    // Responses that were stored under another selection.
     [[], {}, [], { fields: ['a'] }, '', false],
     [[], {}, [], { cookies: ['a'] }, '', false],
     [['A: 1'], { fields: ['a'] }, ['A: 1'], {}, '', false],
     [['Cookie: a=1; b=1'], { cookies: ['a'] }, ['Cookie: a=1'], { cookies: ['a', 'b'] }, '', false],
     [['Cookie: a=1'], { fields: ['cookie'] }, ['Cookie: a=1'], { cookies: ['a'] }, '', false],
     [['Cookie: a=1; b=1'], { cookies: ['a', 'b'] }, ['Cookie: b=1; a=1'], { cookies: ['b', 'a'] }, '', true],
-  ])('%j stored under %j, asked %j under %j, Vary %j', (storedFor, under, asked, now, vary, want) => {
+  ])('%j stored under %j, request with %j under %j, Vary %j', (storedFor, under, asked, now, vary, want) => {
     const policy = { ...nothing, ...now };
     const variant = stored(storedFor, under, vary);
     expect(matchesVariant(variant, fieldsOf(...asked), policy)).toBe(want);
@@ -100,19 +100,19 @@ describe('matchesVariant', () => {
     [{ fields: ['a'], cookies: ['c'] }, ['A: 1', 'B: 2'], { fields: ['a'], cookies: ['c'] }, 'B', ['b', 'cookie:c']],
     [{ fields: ['a'] }, ['A: 2', 'B: 1'], { fields: ['a'] }, 'A', ['a']],
     [{ fields: ['a'] }, ['A: 1', 'B: 1'], { fields: ['b'] }, '', ['a', 'b']],
-  ])('stored under %j, asked %j under %j, Vary %s: %j differ', (under, asked, now, vary, want) => {
+  ])('stored under %j, request with %j under %j, Vary %s: %j differ', (under, asked, now, vary, want) => {
     const variant = stored(['A: 1', 'B: 1', 'Cookie: c=1'], under, vary);
     expect(variantDifferences(variant, fieldsOf(...asked), { ...nothing, ...now })).toEqual(want);
   });
 });
 
 describe('variantName', () => {
-  it('is the one that Vary makes where nothing is selected', () => {
+  it('is that of the nominated fields where nothing is selected', () => {
     expect(variantName({ nominated: [] })).toBe('');
     expect(variantName({ nominated: [['a', '1']] })).toBe(formatVariant([['a', '1']]));
   });
 
-  it('is the same for what matches the same requests, and for nothing else', () => {
+  it('is the same exactly for variants that match the same requests', () => {
     const pair = fc.constantFrom('a=1', 'a=', 'a', 'b=1', 'b=a=1', 'c', 'a=1, a=2', 'a = 1');
     const cookie = fc.array(pair, { maxLength: 3 }).map((pairs) => `Cookie: ${pairs.join('; ')}`);
     const line = fc.oneof(fc.constantFrom('A: 1', 'A: 1, 2', 'A: 2', 'B: 1'), cookie);

@@ -14,7 +14,7 @@ describe('varyNames, RFC 9110 §12.5.5', () => {
       ['bar', 'baz', 'foo'],
     ],
     [['Vary: Foo, *'], ['*', 'foo']],
-    // What cannot be parsed counts as `*`.
+    // A malformed member counts as `*`.
     [['Vary: foo bar'], ['*']],
     [['Vary: : foo'], ['*']],
     [['Vary: "foo"'], ['*']],
@@ -48,7 +48,7 @@ describe('nominatedFields, RFC 9111 §4.1', () => {
     ['User-Agent', ['User-Agent: A (b, C)'], [['user-agent', 'A (b, C)']]],
     ['Accept-Encoding', ['Accept-Encoding: GZip ,\tbr ; Q=1.0,'], [['accept-encoding', 'br,gzip']]],
     ['Accept-Encoding', ['Accept-Encoding: gzip', 'Accept-Encoding: br'], [['accept-encoding', 'br,gzip']]],
-    // Whoever accepts nothing is not whoever does not say what it accepts.
+    // An empty Accept-Encoding differs from an absent one (RFC 9110 §12.5.3).
     ['Accept-Encoding', ['Accept-Encoding:'], [['accept-encoding', '']]],
     ['Accept-Encoding', [], [['accept-encoding', null]]],
     ['Accept-Language', ['Accept-Language: en;q=0.50, de-CH'], [['accept-language', 'de-ch,en;q=0.5']]],
@@ -68,14 +68,14 @@ describe('matchesNominated, RFC 9111 §4.1', () => {
     ['', ['Foo: 1'], ['Foo: 2'], true],
     ['Foo', ['Foo: 1'], ['Foo: 1', 'Other: 2'], true],
     ['Foo', ['Foo: 1'], ['Foo: 2'], false],
-    // Absent matches absent only.
+    // An absent field matches only an absent one.
     ['Foo', ['Foo: 1'], [], false],
     ['Foo', [], ['Foo: 1'], false],
     ['Foo', [], ['Foo:'], false],
     ['Foo', [], [], true],
     ['Foo, Bar', ['Foo: 1', 'Bar: 2'], ['Bar: 2', 'Foo: 1'], true],
     ['Foo, Bar', ['Foo: 1', 'Bar: 2'], ['Foo: 1', 'Bar: 3'], false],
-    // Combining lines.
+    // Lines are combined.
     ['Foo', ['Foo: 1, 2'], ['Foo: 1', 'Foo: 2'], true],
     ['Foo', ['Foo: 1, 2'], ['Foo: 2', 'Foo: 1'], false],
     // Values that mean the same.
@@ -90,20 +90,20 @@ describe('matchesNominated, RFC 9111 §4.1', () => {
     ['Accept-Language', ['Accept-Language: en, de'], ['Accept-Language: fr;q=0.5, de;q=1.0'], false],
     ['Accept', ['Accept: text/html, */*;q=0.1'], ['Accept: Text/HTML,*/*;q=0.10'], true],
     ['Accept', ['Accept: text/html, text/plain'], ['Accept: text/plain, text/html'], false],
-    // `*` never matches, not even a field of that name.
+    // `*` never matches, even with a field named `*`.
     ['*', [], [], false],
     ['*', ['*: 1'], ['*: 1'], false],
     ['Foo, *', ['Foo: 1'], ['Foo: 1'], false],
     ['foo bar', [], [], false],
     [': foo', [], [], false],
   ];
-  it.each(rows)('Vary: %s, stored for %j, asked with %j: %s', (vary, first, second, matches) => {
+  it.each(rows)('Vary: %s, stored for %j, request with %j: %s', (vary, first, second, matches) => {
     const nominated = nominatedFields(fieldsOf(`Vary: ${vary}`), fieldsOf(...first));
     expect(matchesNominated(nominated, fieldsOf(...second))).toBe(matches);
   });
 });
 
-describe('matchesNominated, what an earlier version has stored', () => {
+describe('matchesNominated with values in the form of an earlier version', () => {
   const rows: readonly (readonly [name: string, stored: string | null, asked: readonly string[], matches: boolean])[] =
     [
       ['accept-encoding', 'gzip,br;q=1.0', ['Accept-Encoding: gzip, br'], true],
@@ -115,7 +115,7 @@ describe('matchesNominated, what an earlier version has stored', () => {
       ['*', '', ['*:'], false],
       ['foo bar', null, [], false],
     ];
-  it.each(rows)('%s: %j, asked with %j: %s', (name, stored, asked, matches) => {
+  it.each(rows)('%s: %j, request with %j: %s', (name, stored, asked, matches) => {
     expect(matchesNominated([[name, stored]], fieldsOf(...asked))).toBe(matches);
   });
 });
@@ -125,7 +125,7 @@ describe('formatVariant', () => {
     expect(formatVariant([])).toBe('');
   });
 
-  it('does not depend on how Vary is written', () => {
+  it('does not depend on order, case and lines of Vary', () => {
     const request = fieldsOf('A: 1', 'B: 2');
     const one = nominatedFields(fieldsOf('Vary: a, B'), request);
     const two = nominatedFields(fieldsOf('Vary: b', 'Vary: A, a'), request);

@@ -9,7 +9,7 @@ describe('withVia, RFC 9110 §7.6.3', () => {
     );
   });
 
-  it.each(['1.0', '1.1', '2'])('version %s', (version) => {
+  it.each(['1.0', '1.1', '2'])('adds a member of version %s that isLoop finds', (version) => {
     expect(formatVia(version, 'rangeway')).toBe(`${version} rangeway`);
     expect(isLoop(withVia([], version, 'rangeway'), 'rangeway')).toBe(true);
   });
@@ -28,7 +28,7 @@ describe('isLoop, RFC 9110 §7.6.3', () => {
     [['Via: 1.1 rangeway (Rangeway/1.0)'], true],
     [['Via: 1.1 rangeway(comment)'], true],
     [['Via: 1.0 fred (a, b (c, d), \\), e), 1.1 rangeway'], true],
-    // Names that only contain the own one, or stand elsewhere.
+    // Names that only contain the own name, and the own name in other places.
     [['Via: 1.1 rangeway2'], false],
     [['Via: 1.1 my-rangeway'], false],
     [['Via: 1.1 rangeway:8080'], false],
@@ -38,7 +38,7 @@ describe('isLoop, RFC 9110 §7.6.3', () => {
     [['Via: 1.1 fred (a, 1.1 rangeway)'], false],
     [['Via: 1.1 fred (\\), 1.1 rangeway)'], false],
     [['X-Via: 1.1 rangeway'], false],
-    // A comment that is never closed hides nothing.
+    // An unclosed comment hides no member.
     [['Via: 1.1 fred (, 1.1 rangeway'], true],
     [['Via: 1.1 fred ((a), 1.1 rangeway'], true],
     [['Via: 1.1 fred (a), 1.1 rangeway, 1.1 joe (b'], true],
@@ -49,7 +49,7 @@ describe('isLoop, RFC 9110 §7.6.3', () => {
     expect(isLoop(fieldsOf(...lines), 'rangeway')).toBe(isOwn);
   });
 
-  it('compares the pseudonym in any case', () => {
+  it('compares the pseudonym without regard to case', () => {
     expect(isLoop(fieldsOf('Via: 1.1 edge-a'), 'Edge-A')).toBe(true);
   });
 });

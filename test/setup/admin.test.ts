@@ -1,4 +1,4 @@
-/** The admin listener that a configuration makes: its token, and where it is. */
+/** The admin listener of a configuration: its token and its address. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -32,14 +32,14 @@ const first = 'the-first-token-of-many';
 const second = 'the-second-token-of-many';
 
 describe('the token of the admin listener', () => {
-  it('is the text of its file, without the end of its line', async () => {
+  it('is the text of its file, without the line end', async () => {
     await writeFile(join(dir, 'token'), `${first}\n`);
     await using admin = await open({ token: 'file:token' });
     expect(admin.address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect([await statusWith(admin, first), await statusWith(admin, second)]).toEqual([200, 401]);
   });
 
-  it('is another one when it is read again, and stays where that cannot be read', async () => {
+  it('changes when its file is read again, and stays when that cannot be read', async () => {
     await writeFile(join(dir, 'token'), first);
     await using admin = await open({ token: 'file:token' });
     await writeFile(join(dir, 'token'), second);
@@ -56,7 +56,7 @@ describe('the token of the admin listener', () => {
     ['empty', '\n', 'is empty'],
     ['of two lines', `${first}\n${second}\n`, 'cannot be used: the token has characters that no bearer token may have'],
     ['with a space', `${first} `, 'cannot be used: the token has characters that no bearer token may have'],
-  ])('is refused where it is %s, and is not told', async (_why, text, reason) => {
+  ])('is refused where it is %s, without being shown', async (_why, text, reason) => {
     await writeFile(join(dir, 'token'), text);
     const failure: Error = await open({ token: 'file:token' }).then(
       () => new Error('it was opened'),

@@ -1,4 +1,4 @@
-/** The configuration as it is shown: whole, but for what may be secret. */
+/** The configuration as it is shown: complete except for values that may be secret. */
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ function viewOf(value: object): Record<string, unknown> {
 }
 
 describe('describeConfig', () => {
-  it('gives what could be written: read again, it is the same configuration', () => {
+  it('returns a valid configuration: checked again, it is the same one', () => {
     const text = parseConfigText(readFileSync(new URL('../../config.example.json', import.meta.url), 'utf8'));
     if (text.kind === 'invalid') throw new Error('the example is no JSON');
     const { $schema: _schema, ...config } = checked(text.value);
@@ -62,7 +62,7 @@ describe('describeConfig', () => {
     expect(text).toContain('[redacted]');
   });
 
-  it('says where secrets are, and reads none', () => {
+  it('shows the sources of secrets, not the secrets', () => {
     process.env['RANGEWAY_TEST_VIEW'] = 'hunter2';
     const view = viewOf({
       admin: { token: 'env:RANGEWAY_TEST_VIEW' },
@@ -87,7 +87,7 @@ describe('describeConfig', () => {
     });
   });
 
-  it('writes addresses and modes as people do', () => {
+  it('writes addresses and modes as in a configuration file', () => {
     const view = viewOf({
       listen: [{ address: 'unix:/run/a.sock', mode: '0660' }, '[::1]:8080'],
       trustedProxies: ['10.0.0.0/8', '::1', 'unix'],
@@ -98,7 +98,7 @@ describe('describeConfig', () => {
     });
   });
 
-  it('leaves out what is of no kind that it knows', () => {
+  it('leaves out values of unknown types', () => {
     const strange = { ...checked({ routes: [{ origin: 'http://o.test' }] }), pseudonym: Buffer.from('hunter2') };
     expect(JSON.stringify(describeConfig(strange as unknown as Config))).not.toMatch(/hunter2|104,117/);
   });

@@ -4,13 +4,13 @@ import { clientDescriptors, originDescriptors } from '../../src/setup/system.ts'
 
 const unlimited = Number.POSITIVE_INFINITY;
 
-describe('of the descriptors that a process may have', () => {
+describe('the descriptors of a process', () => {
   it.each([
     [64, 32, 8],
     [1024, 512, 128],
     [65_536, 64_536, 8192],
     [unlimited, unlimited, unlimited],
-  ])('%d: %d are for clients, %d for one origin', (limit, clients, origin) => {
+  ])('are %d: %d for clients, %d for one origin', (limit, clients, origin) => {
     expect(clientDescriptors(limit)).toBe(clients);
     expect(originDescriptors(limit)).toBe(origin);
   });
@@ -22,9 +22,15 @@ describe('of the descriptors that a process may have', () => {
     [20_000, 100, 1024, 200],
     [0, 1, unlimited, 0],
     [0, 1, 1024, 512],
-  ])('limits.connections %d in %d processes, of %d descriptors each: %d', (connections, processes, limit, expected) => {
-    const limits = { connections, connectionsPerClient: 7 };
-    const config = { limits, trustedProxies: [] } as unknown as Parameters<typeof connectionRules>[0];
-    expect(connectionRules(config, processes, limit)).toMatchObject({ connections: expected, connectionsPerClient: 7 });
-  });
+  ])(
+    'bound limits.connections %d in %d processes with %d descriptors each: %d',
+    (connections, processes, limit, expected) => {
+      const limits = { connections, connectionsPerClient: 7 };
+      const config = { limits, trustedProxies: [] } as unknown as Parameters<typeof connectionRules>[0];
+      expect(connectionRules(config, processes, limit)).toMatchObject({
+        connections: expected,
+        connectionsPerClient: 7,
+      });
+    },
+  );
 });

@@ -32,7 +32,7 @@ describe('findFixedChanges', () => {
 });
 
 describe('describeFixedChanges', () => {
-  it('names all of them, and says what to do', () => {
+  it('names all changed options, and says that they need a restart', () => {
     const after = configOf({ routes, pseudonym: 'b', log: { format: 'json' } });
     expect(describeFixedChanges(configOf({ routes }), after)).toBe(
       'pseudonym, log.format cannot be changed while the server runs: this needs a restart',

@@ -1,4 +1,4 @@
-/** What is open, whatever clients and origins do: in the end nothing is. */
+/** The gauges of open connections, requests, exchanges, fills and tunnels: whatever clients and origins do, they return to 0. */
 
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -76,8 +76,8 @@ const expectNone = async () => {
 
 const requestFor = (target: string, more = '') => `GET ${target} HTTP/1.1\r\nHost: files.example\r\n${more}\r\n`;
 
-describe('what is open', () => {
-  it('is counted while it is', async () => {
+describe('the gauges', () => {
+  it('count everything that is open', async () => {
     await using silent = await RawClient.open(port);
     silent.send(requestFor('/silent'));
     await using half = await RawClient.open(port);
@@ -106,17 +106,17 @@ describe('what is open', () => {
     ['a malformed head', 'GET / HTTP/1.1\r\nHost : a\r\n\r\n'],
     ['a request whose origin is silent', requestFor('/silent')],
     ['requests in a row', requestFor('/half').repeat(3) + requestFor('/whole')],
-    ['a request whose body does not come', requestFor('/whole', 'Content-Length: 100\r\n').replace('GET', 'POST')],
+    ['a request whose body does not arrive', requestFor('/whole', 'Content-Length: 100\r\n').replace('GET', 'POST')],
     ['a request whose origin breaks off', requestFor('/broken')],
-    ['a request that no route is for', 'GET / HTTP/1.1\r\nHost: a\r\nVia: 1.1 x\r\nMax-Forwards: 0\r\n\r\n'],
+    ['a request with Max-Forwards: 0', 'GET / HTTP/1.1\r\nHost: a\r\nVia: 1.1 x\r\nMax-Forwards: 0\r\n\r\n'],
     ['a tunnel that is refused', handshake.replace('/chat?a=1', '/silent').replace('Version: 13', 'Version: 99')],
-    ['an upgrade to HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['an HTTP/2 preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['a method that is not served', requestFor('/').replace('GET', 'TRACE')],
-  ])('is nothing after %s, and a client that leaves', async (_what, bytes) => {
+  ])('are 0 after %s from a client that leaves', async (_what, bytes) => {
     for (const how of ['reset', 'end', 'destroy'] as const) {
       await using client = await RawClient.open(port);
       client.send(bytes);
-      // Some leave before anything has come of it, others later.
+      // One client leaves at once, the others after a connection was counted.
       if (how !== 'reset') await expect.poll(() => read('rangeway_connections_open')).toBeGreaterThan(0);
       if (how === 'destroy') client.socket.destroy();
       else client[how]();
@@ -125,7 +125,7 @@ describe('what is open', () => {
     await expectNone();
   });
 
-  it('is nothing after streams that are cancelled', async () => {
+  it('are 0 after streams that are cancelled', async () => {
     const client = connectHttp2(server.url);
     client.on('error', () => {});
     for (const path of ['/silent', '/half', '/whole', '/broken']) {
@@ -138,7 +138,7 @@ describe('what is open', () => {
     await expectNone();
   });
 
-  it('is nothing after fills that a limit has kept from beginning', async () => {
+  it('are 0 after fills that a limit has refused', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, async (_, at) => {
         const response = await fetch(`${server.url}/busy/${at}`);

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { Inheritance } from '../../src/setup/inheritance.ts';
 
-/** Another one each time. */
+/** Makes a new thing each time. */
 const make = () => ({});
 
 describe('Inheritance', () => {
   it.each<[what: string, route: unknown, kind: string, sameness: unknown, isSame: boolean]>([
-    ['all is as it was', { pathPrefix: '/a' }, 'limits', { rate: 1 }, true],
-    ['the route is another one', { pathPrefix: '/b' }, 'limits', { rate: 1 }, false],
-    ['it is of another kind', { pathPrefix: '/a' }, 'health', { rate: 1 }, false],
-    ['what it was made with is not as it was', { pathPrefix: '/a' }, 'limits', { rate: 2 }, false],
+    ['takes a thing over where nothing has changed', { pathPrefix: '/a' }, 'limits', { rate: 1 }, true],
+    ['makes a new thing where the route has changed', { pathPrefix: '/b' }, 'limits', { rate: 1 }, false],
+    ['makes a new thing where the kind differs', { pathPrefix: '/a' }, 'health', { rate: 1 }, false],
+    ['makes a new thing where its options have changed', { pathPrefix: '/a' }, 'limits', { rate: 2 }, false],
   ])('%s', (_what, route, kind, sameness, isSame) => {
     const before = new Inheritance();
     const one = before.of({ pathPrefix: '/a' }).take('limits', { rate: 1 }, make);
@@ -20,7 +20,7 @@ describe('Inheritance', () => {
     expect(after.has(one)).toBe(isSame);
   });
 
-  it('goes on over sites that did not touch it themselves', () => {
+  it('passes a thing on over several sites, also when the first one is forgotten', () => {
     const first = new Inheritance();
     const one = first.of(null).take('limits', 1, make);
     const second = new Inheritance(first);
@@ -30,7 +30,7 @@ describe('Inheritance', () => {
     expect(new Inheritance(second).of(null).take('limits', 1, make)).toBe(one);
   });
 
-  it('takes nothing of a site that is no more, or after its own is made', () => {
+  it('takes nothing over after its own site is made, and a forgotten site has nothing', () => {
     const first = new Inheritance();
     const one = first.of(null).take('limits', 1, make);
     const second = new Inheritance(first);

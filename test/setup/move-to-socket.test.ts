@@ -1,4 +1,4 @@
-/** The system's calls that move bytes of a file into a socket, where they are; and what is told where they are not. */
+/** The system calls that move bytes of a file into a socket, and what is logged where they are not available. */
 
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -47,11 +47,11 @@ describe('store.sendfile', () => {
       () => (works ? move : undefined),
     );
     expect(found).toBe(want);
-    const told = { kind: 'store', level, message: expect.stringContaining('store.sendfile') };
-    expect(events).toEqual(level === undefined ? [] : [expect.objectContaining(told)]);
+    const line = { kind: 'store', level, message: expect.stringContaining('store.sendfile') };
+    expect(events).toEqual(level === undefined ? [] : [expect.objectContaining(line)]);
   });
 
-  it('is found out in this process', () => {
+  it('depends on whether the calls work in this process', () => {
     expect(openMoveToSocket('auto', () => {}) === undefined).toBe(available === undefined);
     expect(describeSending('auto')).toBe(available === undefined ? 'sendfile off' : 'sendfile on');
     expect(describeSending('off')).toBe('sendfile off');
@@ -59,7 +59,7 @@ describe('store.sendfile', () => {
 });
 
 describe('the check at the start', () => {
-  /** As `sendfile` into a file that is read back as if it were the other end of a socket. */
+  /** Returns a call that writes into a file as `sendfile` does into a socket, with the bytes changed. */
   const moveAs =
     (change: (bytes: Buffer) => Buffer): MoveToSocket =>
     (socket, head, file, position, sizeBytes) => {
@@ -96,7 +96,7 @@ const head = Buffer.from('some head\r\n\r\n', 'latin1');
 
 type SocketWithHandle = Socket & { readonly _handle: { readonly fd: number } | null };
 
-/** A connection to a client that reads nothing yet, and a file. */
+/** Opens a connection to a client that reads nothing yet. */
 async function openPair(path?: string) {
   const server = createServer();
   onTestFinished(() => void server.close());
@@ -121,14 +121,14 @@ async function openFile(bytes: Uint8Array = content): Promise<FileHandle> {
   return file;
 }
 
-/** Reads until the other side ends. */
+/** Reads until the other side ends the connection. */
 async function readAll(client: Socket): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of client) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks);
 }
 
-/** Moves all of a head and of a file from a position on, whenever there is room. */
+/** Moves the head, then the bytes of a file from `position` up to `end`, whenever the socket has room. */
 async function moveAll(move: MoveToSocket, socket: number, file: number, position: number, end: number): Promise<void> {
   const whole = head.length + end - position;
   for (let taken = 0; taken < whole; await setImmediate()) {
@@ -137,9 +137,9 @@ async function moveAll(move: MoveToSocket, socket: number, file: number, positio
   }
 }
 
-// Not every Node that runs these tests has the calls.
+// Not every version of Node has the calls.
 describe.each(available === undefined ? [] : [available])('the calls of the system', (move) => {
-  it('put the head and the bytes behind it into the socket', async () => {
+  it('put the head and then the bytes into the socket', async () => {
     const { client, socket, descriptor } = await openPair();
     const { fd } = await openFile();
     expect(move(descriptor, head, fd, 1000, 5000)).toBe(head.length + 5000);
@@ -159,7 +159,7 @@ describe.each(available === undefined ? [] : [available])('the calls of the syst
   it.each<[name: string, position: number]>([
     ['all of the file', 0],
     ['from the middle of a page on', 123_457],
-  ])('take what there is room for, until the client reads: %s', async (_name, position) => {
+  ])('move as much as the socket has room for, until the client reads: %s', async (_name, position) => {
     const { client, socket, descriptor } = await openPair(join(await temporaryDirectory(), 'socket'));
     const { fd } = await openFile();
     const first = move(descriptor, new Uint8Array(), fd, position, sizeBytes - position);
@@ -178,7 +178,7 @@ describe.each(available === undefined ? [] : [available])('the calls of the syst
     expect(bytes.subarray(-50_000).equals(content.subarray(0, 50_000))).toBe(true);
   });
 
-  it('move a body of some MiB to a client that reads on, whole', async () => {
+  it('move a whole body of some MiB to a client that reads', async () => {
     const { client, socket, descriptor } = await openPair();
     const { fd } = await openFile();
     const reading = readAll(client);
@@ -187,7 +187,7 @@ describe.each(available === undefined ? [] : [available])('the calls of the syst
     expect((await reading).equals(Buffer.concat([head, content.subarray(7)]))).toBe(true);
   });
 
-  it('move nothing from behind the end of the file, and no more than there is before it', async () => {
+  it('move no bytes beyond the end of the file', async () => {
     const { client, socket, descriptor } = await openPair();
     const { fd } = await openFile();
     expect(move(descriptor, new Uint8Array(), fd, sizeBytes, 10)).toBe(0);
@@ -208,8 +208,8 @@ describe.each(available === undefined ? [] : [available])('the calls of the syst
   });
 
   it.each<[name: string, socket: (pair: Awaited<ReturnType<typeof openPair>>) => number]>([
-    ['a descriptor that is none', () => -1],
-    ['one that nobody has', () => 1_000_000],
+    ['an invalid descriptor', () => -1],
+    ['a descriptor that is not open', () => 1_000_000],
   ])('move nothing into %s, and do not throw', async (_name, socketOf) => {
     const pair = await openPair();
     const { fd } = await openFile();
@@ -217,17 +217,17 @@ describe.each(available === undefined ? [] : [available])('the calls of the syst
     expect(move(socketOf(pair), new Uint8Array(), fd, 0, 10)).toBe(0);
   });
 
-  it('move nothing from a file that is closed, behind the head', async () => {
+  it('move the head, and nothing from a closed file', async () => {
     const { descriptor } = await openPair();
     expect(move(descriptor, head, -1, 0, 10)).toBe(head.length);
     expect(move(descriptor, new Uint8Array(), -1, 0, 10)).toBe(0);
   });
 
-  it('move nothing to a client that has left, and the process lives', async () => {
+  it('move nothing to a client that has left, and do not end the process', async () => {
     const { client, socket, descriptor } = await openPair();
     const { fd } = await openFile();
     const closed = untilClosed(socket);
-    // Only the kernel knows of it until Node is told.
+    // At first only the kernel knows of the reset.
     client.resetAndDestroy();
     let taken = -1;
     for (let at = 0; taken !== 0 && at < 1000; at += 1) {

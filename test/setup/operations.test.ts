@@ -1,4 +1,4 @@
-/** What one process can be asked for, while it starts, serves and stops. */
+/** The operations of one process while it starts, serves and stops. */
 
 import { describe, expect, it } from 'vitest';
 import { type LogLevel, OperationFault, type StoreOperations } from '../../src/admin/operations.ts';
@@ -63,7 +63,7 @@ function createGround(overrides: Partial<ServerParts> = {}) {
 }
 
 describe('the operations of one process', () => {
-  it('passes on what concerns the store', async () => {
+  it('pass store operations on', async () => {
     const { operations } = createGround();
     expect((await operations.listEntries({ kind: 'all' }, 1, undefined)).entries).toEqual([someEntry]);
     expect((await operations.inspectEntry('k', 'g')).presentBytes).toBe(524_288);
@@ -71,14 +71,14 @@ describe('the operations of one process', () => {
     expect(await operations.warm({ urls: ['http://a.test/'] })).toMatchObject([{ status: 200 }]);
   });
 
-  it('names the process whose transfers they are, and ends them', async () => {
+  it('list fills with their process, and cancel them', async () => {
     const { operations, fill, cancelled } = createGround();
     expect(await operations.listFills()).toEqual([{ ...fill, worker: 3 }]);
     expect([await operations.cancelFill('1-1'), await operations.cancelFill('other')]).toEqual([true, false]);
     expect(cancelled).toEqual(['1-1', 'other']);
   });
 
-  it('tells what is known of each origin', async () => {
+  it('list the state of each origin', async () => {
     expect(await createGround().operations.listOrigins()).toEqual([
       { route: 'a', url: 'http://a.test/', worker: 3, health: 'well', ranges: 'unknown' },
       { route: 'b', url: 'http://b1.test/', worker: 3, health: 'resting', ranges: 'yes' },
@@ -86,7 +86,7 @@ describe('the operations of one process', () => {
     ]);
   });
 
-  it('sets the level of the log, where there is one', async () => {
+  it('set the log level, where there is a log', async () => {
     const { operations } = createGround();
     expect(await operations.readLogLevel()).toBe('warn');
     await operations.setLogLevel('trace');
@@ -96,7 +96,7 @@ describe('the operations of one process', () => {
     await expect(mute.setLogLevel('info')).rejects.toMatchObject({ name: 'OperationFault', reason: 'unavailable' });
   });
 
-  it('gives the configuration, and what is counted', async () => {
+  it('return the configuration and the metrics', async () => {
     const { operations } = createGround();
     expect(await operations.readConfig()).toMatchObject({ routes: [{ origin: { url: 'http://origin.test/' } }] });
     expect(await operations.formatMetrics()).toBe('a 1\n');
@@ -107,15 +107,15 @@ describe('the operations of one process', () => {
     ['serving', {}, true, undefined],
     ['stopping', { isStopping: () => true }, false, 'The server is stopping.'],
     ['stopping', { isStopping: () => true, serving: () => undefined }, false, 'The server is stopping.'],
-  ])('is %s', async (state, parts, isReady, reason) => {
+  ])('report that the server is %s', async (state, parts, isReady, reason) => {
     const readiness = await createGround(parts).operations.readReadiness();
     const addresses = ['http://127.0.0.1:8080'];
     expect(readiness).toEqual({ isReady, reason, workers: [{ id: 3, pid: 77, state }], addresses });
   });
 
-  it('can do nothing that needs a server before there is one, and says so', async () => {
+  it('are unavailable before the server serves', async () => {
     const { operations } = createGround({ serving: () => undefined });
-    const asked = [
+    const results = [
       operations.listEntries({ kind: 'all' }, 1, undefined),
       operations.inspectEntry('k', 'g'),
       operations.purge({ search: { kind: 'all' }, mode: 'hard' }),
@@ -125,12 +125,12 @@ describe('the operations of one process', () => {
       operations.listOrigins(),
       operations.readConfig(),
     ];
-    for (const result of await Promise.allSettled(asked)) {
+    for (const result of await Promise.allSettled(results)) {
       expect(result).toMatchObject({ status: 'rejected', reason: { name: 'OperationFault', reason: 'unavailable' } });
     }
   });
 
-  it('reads the configuration again, where that can be done', async () => {
+  it('reload the configuration, where that is possible', async () => {
     const fault = new OperationFault('invalid', 'It is wrong.');
     await expect(createGround({ reload: () => Promise.reject(fault) }).operations.reload()).rejects.toBe(fault);
     await expect(createGround({ reload: undefined }).operations.reload()).rejects.toMatchObject({

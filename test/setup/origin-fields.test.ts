@@ -1,4 +1,4 @@
-/** What an origin gets by rule, and what of it is in keys. */
+/** The rules for fields that are sent to an origin, and their part in cache keys. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ const secret = { setSecret: { Authorization: 'env:RANGEWAY_TEST_SECRET' } };
 const cors = { cors: { origins: ['https://a.test'] } };
 
 describe('readOriginFieldRules', () => {
-  it('is nothing where the operator has no rules', async () => expect(await rulesOf({})).toBeUndefined());
+  it('returns undefined where there are no rules', async () => expect(await rulesOf({})).toBeUndefined());
 
   it.each<[toOrigin: object, removed: readonly string[], constant: readonly string[]]>([
     [{ remove: ['Cookie', 'Referer'] }, ['cookie', 'referer'], []],
@@ -48,11 +48,11 @@ describe('readOriginFieldRules', () => {
     expect(rules?.removedFromShared).toEqual(new Set());
   });
 
-  it('takes Origin out of what is shared where it is answered here (cors)', async () => {
+  it('removes Origin from shared requests where the proxy answers for CORS', async () => {
     expect(await rulesOf({}, cors)).toMatchObject({ removed: new Set(), removedFromShared: new Set(['origin']) });
   });
 
-  it('reads a secret from a file, without the end of its line', async () => {
+  it('reads a secret from a file, without the line end', async () => {
     await writeFile(join(dir, 'secret'), 'Basic eA==\n');
     const rules = await rulesOf({ setSecret: { Authorization: `file:${join(dir, 'secret')}` } });
     expect(rules?.constant).toEqual(fieldsOf('Authorization: Basic eA=='));
@@ -64,9 +64,9 @@ describe('readOriginFieldRules', () => {
     ['of two lines', 'env:RANGEWAY_TEST_SECRET', 'a\nX-Evil: 1', 'is no value that a field can have'],
     ['with a control character', 'env:RANGEWAY_TEST_SECRET', 'a\u0000b', 'is no value that a field can have'],
     ['with spaces around it', 'env:RANGEWAY_TEST_SECRET', ' a ', 'is no value that a field can have'],
-    ['not of ASCII', 'env:RANGEWAY_TEST_SECRET', 'caf\u00e9', 'is no value that a field can have'],
-  ])('fails for a secret that is %s, and does not tell it', async (_name, source, text, message) => {
-    // A variable cannot hold NUL.
+    ['not ASCII', 'env:RANGEWAY_TEST_SECRET', 'caf\u00e9', 'is no value that a field can have'],
+  ])('fails for a secret that is %s, without showing it', async (_name, source, text, message) => {
+    // An environment variable cannot contain NUL.
     if (text?.includes('\u0000') === true) await writeFile(join(dir, 'nul'), text);
     else if (text !== undefined) vi.stubEnv('RANGEWAY_TEST_SECRET', text);
     const named = text?.includes('\u0000') === true ? `file:${join(dir, 'nul')}` : source;
@@ -91,10 +91,10 @@ describe('the scope of rules', () => {
     [{ remove: ['Origin'] }],
   ];
 
-  it('is another one for other rules, and the same for the same', async () => {
+  it('differs for different rules, and is the same for equal ones', async () => {
     const scopes = await Promise.all(all.map(async ([rules, more]) => (await rulesOf(rules, more))?.scope));
     const known = scopes[4];
-    // What an origin gets by `set` alone, and by `remove` and `add`, is the same.
+    // `set` has the same effect as `remove` and `add` together.
     expect(scopes.filter((scope) => scope !== undefined)).toHaveLength(all.length);
     expect(new Set(scopes).size).toBe(all.length - 1);
     expect(scopes[5]).toBe(scopes[2]);
@@ -102,7 +102,7 @@ describe('the scope of rules', () => {
     expect((await rulesOf({ remove: ['Referer', 'Cookie'] }))?.scope).toBe(scopes[1]);
   });
 
-  it('is short, and tells no secret, but that it is another one', async () => {
+  it('is a short hash that changes with a secret', async () => {
     const before = (await rulesOf(secret))?.scope ?? '';
     expect(before).toMatch(/^[0-9a-f]{16}$/);
     vi.stubEnv('RANGEWAY_TEST_SECRET', 'Bearer another');

@@ -1,4 +1,4 @@
-/** The origins that a configuration makes. */
+/** The origins of a configuration. */
 
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -15,7 +15,7 @@ async function listen(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-it('are checked though clients keep all connections busy', async () => {
+it('origins are checked although clients keep all connections busy', async () => {
   let checks = 0;
   const server = createServer((request, response) => {
     if (request.url !== '/healthz') return void response.writeHead(200).flushHeaders();

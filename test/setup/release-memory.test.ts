@@ -1,4 +1,4 @@
-/** Memory that is given back to the system: when, and how often. */
+/** When and how often memory is given back to the system. */
 
 import { expect, it } from 'vitest';
 import { loadMallocTrim, releaseMemoryWhenIdle } from '../../src/setup/system.ts';
@@ -33,7 +33,7 @@ it.each<[megabytes: number, active: number, releases: number]>([
   [164, 0, 1],
   [300, 0.1, 1],
   [300, 0.11, 0],
-])('with %i MB where it began with 100, and an event loop that is active for %d of the time: %i times', (...row) => {
+])('%i MB, 100 at the start, with an event loop active for %d of the time, are released %i times', (...row) => {
   const [megabytes, active, releases] = row;
   const ground = createGround();
   Object.assign(ground.now, { megabytes, active });
@@ -41,7 +41,7 @@ it.each<[megabytes: number, active: number, releases: number]>([
   expect(ground.releases()).toBe(releases);
 });
 
-it('waits for the next burst after that, and for quiet after it', () => {
+it('the next release waits for another burst, and for quiet after that', () => {
   const { now, pass, releases } = createGround();
   now.megabytes = 300;
   pass();
@@ -56,7 +56,7 @@ it('waits for the next burst after that, and for quiet after it', () => {
   expect(releases()).toBe(2);
 });
 
-it('measures from the least that it has seen', () => {
+it('growth is measured from the smallest size so far', () => {
   const { now, pass, releases } = createGround();
   now.megabytes = 60;
   pass();
@@ -65,7 +65,7 @@ it('measures from the least that it has seen', () => {
   expect(releases()).toBe(1);
 });
 
-it('looks no more where the system has no such call', () => {
+it('checks end where the system has no such call', () => {
   const { clock, now, pass, loads } = createGround(false);
   now.megabytes = 300;
   pass();
@@ -73,6 +73,6 @@ it('looks no more where the system has no such call', () => {
   expect([loads(), clock.pending]).toEqual([1, 0]);
 });
 
-it('is a call that can be made, or there is none', () => {
+it('loadMallocTrim returns a function that can be called, or undefined', () => {
   expect(() => loadMallocTrim()?.()).not.toThrow();
 });

@@ -1,4 +1,4 @@
-/** What each change of a configuration does to a server that runs, and to those who are connected to it. */
+/** What each change of the configuration does to a running server and to its connections. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -17,7 +17,7 @@ import {
 
 let origin: PlainOrigin;
 let dir: string;
-/** Lets what the origin holds back go on. */
+/** Lets the origin send the rest of `/held`. */
 let release: () => void;
 beforeEach(async () => {
   const held = Promise.withResolvers<void>();
@@ -41,22 +41,22 @@ const get = (path = '/') => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
 const base = (): WrittenConfig => ({ listen: '127.0.0.1:0', routes: [{ origin: origin.url }] });
 const setField = (value: string) => ({ origin: origin.url, fields: { toClient: { set: { 'x-from': value } } } });
 
-/** Whether the connection goes on after the next response. */
+/** Checks whether the connection is kept after the next response. */
 async function isKept(client: RawClient): Promise<boolean> {
   const response = await client.exchange(get());
   return rawValues(response, 'connection').includes('keep-alive');
 }
 
-describe('a connection that has nothing to do', () => {
+describe('an idle connection', () => {
   it.each<[change: string, want: 'goes on' | 'takes one further request', written: () => WrittenConfig]>([
     ['nothing', 'goes on', () => ({})],
     ['the routes', 'goes on', () => ({ routes: [setField('b')] })],
     ['trustedProxies', 'goes on', () => ({ trustedProxies: ['10.0.0.0/8'] })],
     ['trustedFields', 'goes on', () => ({ trustedFields: 'forwarded' })],
-    ['the level of the log', 'goes on', () => ({ log: { level: 'debug' } })],
+    ['the log level', 'goes on', () => ({ log: { level: 'debug' } })],
     ['shutdownGraceSeconds', 'goes on', () => ({ shutdownGraceSeconds: 1 })],
-    ['how many connections there may be', 'goes on', () => ({ limits: { connections: 10, connectionsPerClient: 5 } })],
-    ['another place', 'goes on', () => ({ listen: ['127.0.0.1:0', `unix:${join(dir, 'new')}`] })],
+    ['the limit of connections', 'goes on', () => ({ limits: { connections: 10, connectionsPerClient: 5 } })],
+    ['the number of places', 'goes on', () => ({ listen: ['127.0.0.1:0', `unix:${join(dir, 'new')}`] })],
     ['a time limit', 'takes one further request', () => ({ limits: { keepAliveTimeoutSeconds: 60 } })],
     ['the size of requests', 'takes one further request', () => ({ limits: { fieldsBytes: 4096 } })],
     ['http2', 'takes one further request', () => ({ listen: [{ address: '127.0.0.1:0', http2: true }] })],
@@ -70,7 +70,7 @@ describe('a connection that has nothing to do', () => {
       'takes one further request',
       () => ({ listen: [{ address: '127.0.0.1:0', proxyProtocol: true }], trustedProxies: ['127.0.0.1'] }),
     ],
-    ['its place, which is gone', 'takes one further request', () => ({ listen: `unix:${join(dir, 'new')}` })],
+    ['its own place', 'takes one further request', () => ({ listen: `unix:${join(dir, 'new')}` })],
   ])('%s changes: it %s', async (_change, want, written) => {
     await using reloaded = await openReloadedServer(base());
     await using client = await reloaded.connect();
@@ -80,7 +80,7 @@ describe('a connection that has nothing to do', () => {
     if (want !== 'goes on') expect(await client.closed).toBeUndefined();
   });
 
-  it('is served by the routes of the new configuration, whatever becomes of it', async () => {
+  it('is served by the routes of the new configuration, whether it is kept or closed', async () => {
     await using reloaded = await openReloadedServer({ ...base(), routes: [setField('old')] });
     await using kept = await reloaded.connect();
     expect(rawValues(await kept.exchange(get()), 'x-from')).toEqual(['old']);
@@ -90,7 +90,7 @@ describe('a connection that has nothing to do', () => {
     expect(rawValues(await kept.exchange(get()), 'x-from')).toEqual(['newest']);
   });
 
-  it('counts among those that there may be', async () => {
+  it('counts toward the new limit of connections', async () => {
     await using reloaded = await openReloadedServer(base());
     await using _first = await reloaded.connect();
     await reloaded.reload({ ...base(), limits: { connections: 1, fieldsBytes: 4096 } });
@@ -104,7 +104,7 @@ describe('a connection that has nothing to do', () => {
 });
 
 describe('a new connection', () => {
-  it('finds what the new configuration says of its place', async () => {
+  it('gets the new options of its place', async () => {
     await using reloaded = await openReloadedServer(base());
     const [address] = reloaded.server.addresses;
     await reloaded.reload({ ...base(), listen: [{ address: '127.0.0.1:0', redirectToHttpsPort: 8443 }] });
@@ -113,7 +113,7 @@ describe('a new connection', () => {
     expect(rawValues(await client.exchange(get('/x')), 'location')).toEqual(['https://a:8443/x']);
   });
 
-  it('is taken at a place that is new, and refused at one that is gone', async () => {
+  it('is accepted at a new place, and at an earlier one that is bound again', async () => {
     const path = join(dir, 'socket');
     await using reloaded = await openReloadedServer(base());
     const port = Number(new URL(reloaded.server.addresses[0] ?? '').port);
@@ -126,7 +126,7 @@ describe('a new connection', () => {
     expect((await again.exchange(get('/z'))).body.toString()).toBe('origin, /z');
   });
 
-  it('that came while another place was bound is served', async () => {
+  it('that arrives at a new place before the commit is served', async () => {
     const path = join(dir, 'socket');
     await using reloaded = await openReloadedServer(base());
     const listen = ['127.0.0.1:0', `unix:${path}`];
@@ -138,12 +138,12 @@ describe('a new connection', () => {
   });
 });
 
-describe('a response that is under way', () => {
+describe('a response in progress', () => {
   it.each<[change: string, written: () => WrittenConfig]>([
-    ['its route is gone', () => ({ routes: [{ match: { pathPrefix: '/other' }, origin: 'http://127.0.0.1:9' }] })],
-    ['its origin is another one', () => ({ routes: [{ origin: 'http://127.0.0.1:9' }] })],
-    ['its place is gone', () => ({ listen: `unix:${join(dir, 'new')}` })],
-    ['its listener is another one', () => ({ limits: { fieldsBytes: 4096 } })],
+    ['its route is removed', () => ({ routes: [{ match: { pathPrefix: '/other' }, origin: 'http://127.0.0.1:9' }] })],
+    ['its origin has changed', () => ({ routes: [{ origin: 'http://127.0.0.1:9' }] })],
+    ['its place is removed', () => ({ listen: `unix:${join(dir, 'new')}` })],
+    ['its listener is replaced', () => ({ limits: { fieldsBytes: 4096 } })],
   ])('goes on to its end where %s', async (_change, written) => {
     await using reloaded = await openReloadedServer(base());
     await using client = await reloaded.connect();
@@ -169,7 +169,7 @@ describe('a response that is under way', () => {
 });
 
 describe('a tunnel', () => {
-  it('goes on where its route, its origin and its place are gone', async () => {
+  it('goes on where its route, its origin and its place are removed', async () => {
     origin.server.on('upgrade', (_request, socket) => {
       socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
       socket.pipe(socket);
@@ -184,7 +184,7 @@ describe('a tunnel', () => {
   });
 });
 
-describe('what cannot be used', () => {
+describe('a configuration with', () => {
   const other = async (): Promise<{ address: string; close: () => void }> => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1' }, resolve));
@@ -194,12 +194,12 @@ describe('what cannot be used', () => {
 
   const rows: [what: string, written: (place: string) => WrittenConfig, want: object][] = [
     [
-      'a place that somebody else has',
+      'a place that another server has',
       (place) => ({ listen: [`unix:${join(dir, 'new')}`, place] }),
       { code: 'EADDRINUSE' },
     ],
     [
-      'a certificate that is not there',
+      'a missing certificate',
       () => ({
         listen: [{ address: '127.0.0.1:0', tls: { certificates: [{ certFile: '/nowhere', keyFile: '/nowhere' }] } }],
       }),
@@ -211,7 +211,7 @@ describe('what cannot be used', () => {
       { message: expect.stringMatching(/^cannot listen on systemd:web/) },
     ],
     [
-      'a secret that is not there',
+      'a missing secret',
       () => ({ routes: [{ origin: origin.url, access: { basic: 'file:/nowhere' } }] }),
       { message: expect.stringMatching(/^the secret file:\/nowhere cannot be read/) },
     ],
@@ -225,7 +225,7 @@ describe('what cannot be used', () => {
     ],
   ];
 
-  it.each(rows)('%s is told, and changes nothing', async (_what, written, want) => {
+  it.each(rows)('%s is refused, and changes nothing', async (_what, written, want) => {
     const { address, close } = await other();
     await using reloaded = await openReloadedServer({ ...base(), routes: [setField('old')] });
     const { site, addresses } = reloaded.server;
@@ -236,14 +236,14 @@ describe('what cannot be used', () => {
     expect(reloaded.server.site).toBe(site);
     expect(reloaded.server.addresses).toEqual(addresses);
     expect(rawValues(await client.exchange(get()), 'x-from')).toEqual(['old']);
-    // What it had made ready is given back.
+    // The prepared sockets were closed, so the place can be bound now.
     await reloaded.reload({ ...base(), listen: `unix:${join(dir, 'new')}` });
     close();
   });
 });
 
-describe('what is prepared', () => {
-  it('and given up leaves all as it was', async () => {
+describe('a prepared reload', () => {
+  it('that is abandoned changes nothing', async () => {
     const path = join(dir, 'socket');
     await using reloaded = await openReloadedServer(base());
     const { site } = reloaded.server;
@@ -256,7 +256,7 @@ describe('what is prepared', () => {
     await reloaded.reload({ ...base(), listen: `unix:${path}` });
   });
 
-  it('is waited for by the next', async () => {
+  it('makes the next one wait', async () => {
     await using reloaded = await openReloadedServer(base());
     const first = await reloaded.server.prepareReload(configOf({ ...base(), routes: [setField('first')] }));
     const second = reloaded.server.prepareReload(configOf({ ...base(), routes: [setField('second')] }));
@@ -266,7 +266,7 @@ describe('what is prepared', () => {
     expect(rawValues(await client.exchange(get()), 'x-from')).toEqual(['second']);
   });
 
-  it('is given up when the server stops, and nothing is prepared after', async () => {
+  it('is abandoned when the server stops, and no other is prepared', async () => {
     const reloaded: ReloadedServer = await openReloadedServer(base());
     const prepared = await reloaded.server.prepareReload(configOf(base()));
     const closed = reloaded.server.close(0);
@@ -277,7 +277,7 @@ describe('what is prepared', () => {
 });
 
 describe('the end of a server', () => {
-  it('waits for connections that a reload has left to themselves, and cuts them after the grace', async () => {
+  it('waits for connections of earlier configurations, and cuts them after the grace period', async () => {
     const reloaded = await openReloadedServer(base());
     await using client = await reloaded.connect();
     client.send(get('/held'));

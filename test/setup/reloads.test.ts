@@ -3,13 +3,13 @@ import { OperationFault } from '../../src/admin/operations.ts';
 import { createReloads } from '../../src/setup/reload.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 
-/** Reloads that take as long as the test wants, and what was told of them. */
+/** Creates reloads that end when the test says so, with a record of their log lines. */
 function createSteered() {
-  const told: string[] = [];
+  const lines: string[] = [];
   const begun: PromiseWithResolvers<void>[] = [];
   const reloads = createReloads({
     emit: (event: ServerEvent) => {
-      if (event.kind === 'life') told.push(`${event.stage}: ${event.message}`);
+      if (event.kind === 'life') lines.push(`${event.stage}: ${event.message}`);
     },
     addresses: () => ['http://127.0.0.1:1'],
     perform: () => {
@@ -18,21 +18,21 @@ function createSteered() {
       return run.promise;
     },
   });
-  return { reloads, told, begun };
+  return { reloads, lines, begun };
 }
 
 describe('createReloads', () => {
-  it('tells of one that begins and ends', async () => {
-    const { reloads, told, begun } = createSteered();
+  it('logs the beginning and the end of a reload', async () => {
+    const { reloads, lines, begun } = createSteered();
     const reload = reloads.reload();
-    expect(told).toEqual(['reloading: reloading the configuration']);
+    expect(lines).toEqual(['reloading: reloading the configuration']);
     begun[0]?.resolve();
     await reload;
-    expect(told.slice(1)).toEqual(['reloaded: reloaded: serving http://127.0.0.1:1']);
+    expect(lines.slice(1)).toEqual(['reloaded: reloaded: serving http://127.0.0.1:1']);
   });
 
-  it('tells each problem of one that fails in a line of its own, and rejects with all of them', async () => {
-    const { reloads, told, begun } = createSteered();
+  it('logs each problem of a failed reload in its own line, and rejects with all of them', async () => {
+    const { reloads, lines, begun } = createSteered();
     const reload = reloads.reload();
     begun[0]?.reject(new Error('this is wrong\nthat is wrong'));
     await expect(reload).rejects.toMatchObject({
@@ -40,13 +40,13 @@ describe('createReloads', () => {
       reason: 'invalid',
       message: /this.*\n.*that/,
     });
-    expect(told.slice(1)).toEqual([
+    expect(lines.slice(1)).toEqual([
       'reload_failed: the configuration stays as it is: this is wrong',
       'reload_failed: the configuration stays as it is: that is wrong',
     ]);
   });
 
-  it('passes on what an operation rejects with', async () => {
+  it('rejects with an operation fault as it is', async () => {
     const { reloads, begun } = createSteered();
     const reload = reloads.reload();
     const fault = new OperationFault('unavailable', 'no');
@@ -54,7 +54,7 @@ describe('createReloads', () => {
     await expect(reload).rejects.toBe(fault);
   });
 
-  it('begins one after the other, and one for all who have asked meanwhile', async () => {
+  it('runs reloads one after the other, and one for all requests made meanwhile', async () => {
     const { reloads, begun } = createSteered();
     const first = reloads.reload();
     const second = reloads.reload();
@@ -63,7 +63,7 @@ describe('createReloads', () => {
     begun[0]?.reject(new Error('it failed'));
     await expect(first).rejects.toThrow('it failed');
     await expect.poll(() => begun.length).toBe(2);
-    // What has begun has read what there was: who asks now wants another one.
+    // The second reload has begun and has read the configuration, so a new request needs a third one.
     const third = reloads.reload();
     expect(third).not.toBe(second);
     begun[1]?.resolve();
@@ -74,7 +74,7 @@ describe('createReloads', () => {
     expect(begun).toHaveLength(3);
   });
 
-  it('begins no two at once, whoever asks in the moment between them', async () => {
+  it('never runs two at once, even for a request between the two', async () => {
     const { reloads, begun } = createSteered();
     const first = reloads.reload();
     const atItsEnd = first.then(() => reloads.reload());
@@ -88,8 +88,8 @@ describe('createReloads', () => {
     expect(begun).toHaveLength(2);
   });
 
-  it('begins none after the end; the one that is under way is told of all the same', async () => {
-    const { reloads, told, begun } = createSteered();
+  it('begins no reload after the end, but logs the one in progress', async () => {
+    const { reloads, lines, begun } = createSteered();
     const first = reloads.reload();
     const second = reloads.reload();
     reloads.end();
@@ -97,6 +97,6 @@ describe('createReloads', () => {
     await first;
     await expect(second).rejects.toMatchObject({ reason: 'unavailable' });
     await expect(reloads.reload()).rejects.toMatchObject({ reason: 'unavailable' });
-    expect(told.map((line) => line.split(':')[0])).toEqual(['reloading', 'reloaded']);
+    expect(lines.map((line) => line.split(':')[0])).toEqual(['reloading', 'reloaded']);
   });
 });

@@ -1,4 +1,4 @@
-/** What one configuration leaves to the next: what has begun, what was learned, and nothing else. */
+/** What a reload keeps: transfers in progress, and what was learned under options that have not changed. */
 
 import { scryptSync } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -46,14 +46,14 @@ async function ask(reloaded: ReloadedServer, request = get()): Promise<RawRespon
   return await client.exchange(request);
 }
 
-describe('how much a client has used up', () => {
+describe('a client at its rate limit', () => {
   const limits = { rate: { requests: 1, seconds: 3600, burst: 1 } };
 
   it.each<[what: string, status: number, written: () => WrittenConfig]>([
     ['nothing has changed', 429, () => configured({ limits })],
-    ['something else has changed', 429, () => configured({ limits, ranges: { maxRanges: 2 } })],
+    ['other options have changed', 429, () => configured({ limits, ranges: { maxRanges: 2 } })],
     [
-      'there is another route before it',
+      'a route is added before its route',
       429,
       () => ({
         listen: '127.0.0.1:0',
@@ -63,9 +63,9 @@ describe('how much a client has used up', () => {
         ],
       }),
     ],
-    ['the limit is another one', 200, () => configured({ limits: { rate: { ...limits.rate, burst: 2 } } })],
-    ['there is none any more', 200, () => configured()],
-  ])('is known where %s, or not: it gets %i', async (_what, status, written) => {
+    ['the limit has changed', 200, () => configured({ limits: { rate: { ...limits.rate, burst: 2 } } })],
+    ['the limit is removed', 200, () => configured()],
+  ])('after a reload where %s, gets %i', async (_what, status, written) => {
     await using reloaded = await openReloadedServer(configured({ limits }));
     expect((await ask(reloaded)).status).toBe(200);
     expect((await ask(reloaded)).status).toBe(429);
@@ -75,30 +75,30 @@ describe('how much a client has used up', () => {
   });
 });
 
-describe('an origin that is ill', () => {
+describe('an unhealthy origin', () => {
   const health = { failures: 1, restSeconds: 3600 };
   const among = (more: object = {}) =>
     configured({ origin: { url: 'http://127.0.0.1:9', alternatives: [origin.url], health, ...more } });
-  const isTold = ({ events }: ReloadedServer) =>
+  const countRests = ({ events }: ReloadedServer) =>
     events.filter((event) => event.kind === 'origin' && /is not asked for a while/.test(event.message)).length;
 
-  it.each<[what: string, told: number, written: () => WrittenConfig]>([
+  it.each<[what: string, count: number, written: () => WrittenConfig]>([
     ['nothing has changed', 1, () => among()],
-    ['it is asked in another way', 1, () => among({ headersTimeoutSeconds: 7 })],
-    ['other rules tell who is ill', 2, () => among({ health: { ...health, restSeconds: 1800 } })],
-  ])('is known where %s, or found out again: told %i times', async (_what, told, written) => {
+    ['its timeouts have changed', 1, () => among({ headersTimeoutSeconds: 7 })],
+    ['its health rules have changed', 2, () => among({ health: { ...health, restSeconds: 1800 } })],
+  ])('after a reload where %s, is logged %i times in all', async (_what, count, written) => {
     await using reloaded = await openReloadedServer(among());
     expect((await ask(reloaded)).status).toBe(200);
-    expect(isTold(reloaded)).toBe(1);
+    expect(countRests(reloaded)).toBe(1);
     await reloaded.reload(among());
     await reloaded.reload(written());
     expect((await ask(reloaded)).status).toBe(200);
-    expect(isTold(reloaded)).toBe(told);
+    expect(countRests(reloaded)).toBe(count);
   });
 });
 
 describe('connections to an origin', () => {
-  it('stay where nothing of it has changed, and are closed where something has', async () => {
+  it('stay where its options are the same, and are closed where one has changed', async () => {
     await using reloaded = await openReloadedServer(
       configured({ origin: { url: origin.url, keepAliveTimeoutSeconds: 600 } }),
     );
@@ -122,7 +122,7 @@ describe('secrets', () => {
   };
   const asAnn = (password: string) => get('/', `Authorization: Basic ${btoa(`ann:${password}`)}\r\n`);
 
-  it('are read again: who is withdrawn is refused, who is new may pass', async () => {
+  it('are read again: the old password is refused, the new one accepted', async () => {
     const file = join(dir, 'passwords');
     const written = configured({ access: { basic: `file:${file}` } });
     await writeFile(file, `ann:${hashOf('old')}\n`);
@@ -146,7 +146,7 @@ describe('certificates', () => {
     return { client: socket, fingerprint: socket.getPeerX509Certificate()?.fingerprint };
   };
 
-  it('are read again: new connections get the new one, and those that there are go on', async () => {
+  it('are read again: new connections get the new one, and existing ones go on', async () => {
     const files = await writeTestCertificate(dir, 'server', testCertificate);
     const others = await writeTestCertificate(dir, 'other', exactCertificate);
     const listenWith = (certificates: object[]) =>
@@ -173,8 +173,8 @@ describe('certificates', () => {
   });
 });
 
-describe('a transfer that was begun for a route that is gone', () => {
-  it('is taken up again where it breaks off', async () => {
+describe('a transfer of a removed route', () => {
+  it('is resumed where it is cut', async () => {
     const sizeBytes = 600_000;
     const whole = Buffer.from(patternBytes(0, sizeBytes));
     const asked = Promise.withResolvers<void>();
@@ -214,7 +214,7 @@ describe('100 reloads', () => {
     const written = (round: number) =>
       configured(
         {
-          // Two that change in turn, so that each could know the other's past.
+          // The two change in alternate rounds, so that one of them is always inherited.
           limits: { rate: { requests: 1000 + (round >> 1), seconds: 1 } },
           origin: {
             url: origin.url,
@@ -242,7 +242,7 @@ describe('100 reloads', () => {
       collect();
       return gone;
     };
-    // What the engine itself has at hand of the last one is no leak.
+    // The engine itself may still refer to the last ones, which is no leak.
     await expect.poll(isGone).toBeGreaterThanOrEqual(98);
     await expect.poll(() => process.getActiveResourcesInfo().length).toBeLessThanOrEqual(openBefore);
   });

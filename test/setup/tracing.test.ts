@@ -1,4 +1,4 @@
-/** Traces, from the client's fields to those that the origin gets, with an SDK and without one. */
+/** Traces, from the fields of the client to those sent to the origin, with an SDK and without one. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
@@ -16,15 +16,15 @@ const clientSpan = 'b'.repeat(16);
 const traceparent = `00-${traceId}-${clientSpan}-01`;
 
 let origin: Server;
-let asked: { readonly url: string | undefined; readonly headers: IncomingHttpHeaders }[];
+let forwarded: { readonly url: string | undefined; readonly headers: IncomingHttpHeaders }[];
 let server: RunningServer;
 let events: ServerEvent[];
 
 beforeEach(async () => {
-  asked = [];
+  forwarded = [];
   events = [];
   origin = createServer(({ url, headers }, response) => {
-    asked.push({ url, headers });
+    forwarded.push({ url, headers });
     if (url === '/dead') response.destroy();
     const cacheControl = url === '/swr' ? 'max-age=0, stale-while-revalidate=1000' : 'max-age=60';
     const status = url === '/missing' ? 404 : url === '/ill' ? 500 : 200;
@@ -49,7 +49,7 @@ async function serve(): Promise<void> {
   server = await start(loaded.config, { emit: (event) => void events.push(event) });
 }
 
-/** Sends a request, reads its response, and waits until it is told. */
+/** Sends a request, reads its response, and waits for its event. */
 async function get(path: string, headers: Record<string, string> = {}): Promise<Response> {
   const before = requests().length;
   const response = await fetch(`${server.url}${path}`, { headers });
@@ -76,15 +76,15 @@ describe('without an SDK', () => {
     { b3: `${traceId}-${clientSpan}-1`, 'x-b3-sampled': '1' },
   ])('%j goes to the origin as it is', async (fields) => {
     await get('/file', fields as Record<string, string>);
-    expect(asked[0]?.headers).toMatchObject(fields);
+    expect(forwarded[0]?.headers).toMatchObject(fields);
   });
 
   it('no request has fields that its client did not send', async () => {
     await get('/file');
-    expect(Object.keys(asked[0]?.headers ?? {}).filter((name) => name.startsWith('trace'))).toEqual([]);
+    expect(Object.keys(forwarded[0]?.headers ?? {}).filter((name) => name.startsWith('trace'))).toEqual([]);
   });
 
-  it('what the origin says of its trace is for the one who has asked', async () => {
+  it('a hit does not have the trace fields of the origin', async () => {
     const fields = ['traceparent', 'traceresponse'];
     const read = ({ headers }: Response) => fields.map((name) => headers.get(name));
     await get('/file');
@@ -92,13 +92,13 @@ describe('without an SDK', () => {
     expect([hit.headers.get('cache-status')?.includes('hit'), ...read(hit)]).toEqual([true, null, null]);
   });
 
-  it('a validation on nobody’s behalf is in nobody’s trace', async () => {
+  it('a background revalidation is in no client’s trace', async () => {
     await get('/swr');
     await get('/swr', { traceparent, baggage: 'user=7' });
-    await expect.poll(() => asked.length).toBe(2);
-    expect(asked[1]?.headers).toMatchObject({ 'if-none-match': '"1"' });
-    expect(asked[1]?.headers).not.toHaveProperty('traceparent');
-    expect(asked[1]?.headers).not.toHaveProperty('baggage');
+    await expect.poll(() => forwarded.length).toBe(2);
+    expect(forwarded[1]?.headers).toMatchObject({ 'if-none-match': '"1"' });
+    expect(forwarded[1]?.headers).not.toHaveProperty('traceparent');
+    expect(forwarded[1]?.headers).not.toHaveProperty('baggage');
   });
 });
 
@@ -112,7 +112,7 @@ describe('with an SDK', () => {
   });
   afterEach(() => recorded[Symbol.dispose]());
 
-  it('a miss is a span of the client’s trace, and its exchange one of that', async () => {
+  it('a miss is a span of the client’s trace, and its exchange is a child of that span', async () => {
     await get('/file?token=secret', { traceparent, tracestate: 'vendor=1', 'user-agent': 'tester' });
     const [received, sent] = spans;
     expect(spans).toHaveLength(2);
@@ -157,14 +157,14 @@ describe('with an SDK', () => {
         'url.full': `http://127.0.0.1:${port()}/file?token=[redacted]`,
       },
     });
-    expect(asked[0]?.headers).toMatchObject({
+    expect(forwarded[0]?.headers).toMatchObject({
       traceparent: `00-${traceId}-${sent?.spanId}-01`,
       tracestate: 'vendor=1',
     });
     expect(requests()[0]).toMatchObject({ traceId });
   });
 
-  it('a hit asks nobody', async () => {
+  it('a hit has no span of an exchange', async () => {
     await get('/file');
     await get('/file', { range: 'bytes=0-1' });
     expect(spans.map(({ kind }) => kind)).toEqual([SpanKind.SERVER, SpanKind.CLIENT, SpanKind.SERVER]);
@@ -175,40 +175,40 @@ describe('with an SDK', () => {
     await get('/file', fields as Record<string, string>);
     const [received, sent] = spans;
     expect(received?.parentId).toBeUndefined();
-    expect(asked[0]?.headers['traceparent']).toBe(`00-${received?.traceId}-${sent?.spanId}-01`);
+    expect(forwarded[0]?.headers['traceparent']).toBe(`00-${received?.traceId}-${sent?.spanId}-01`);
   });
 
   it.each([
     ['/dead', 502, 'origin_reset', 'origin_reset'],
     ['/ill', 500, '500', '500'],
     ['/missing', 404, undefined, '404'],
-  ])('%s fails where it does: %d', async (path, status, received, sent) => {
+  ])('%s, answered with %d, has errors in the right spans', async (path, status, received, sent) => {
     expect(await get(path)).toMatchObject({ status });
     expect(spans.map(({ attributes }) => attributes['error.type'])).toEqual([received, sent]);
     expect(spans.map(({ status: { code } }) => code === SpanStatusCode.ERROR)).toEqual([received !== undefined, true]);
     expect(spans.every(({ isEnded }) => isEnded)).toBe(true);
   });
 
-  it('a validation on nobody’s behalf is a trace of its own, with a link to the request that led to it', async () => {
+  it('a background revalidation is a trace of its own, with a link to the request that caused it', async () => {
     await get('/swr');
     await get('/swr', { traceparent });
-    await expect.poll(() => asked.length).toBe(2);
+    await expect.poll(() => forwarded.length).toBe(2);
     const [, , received, sent] = spans;
     await expect.poll(() => sent?.isEnded).toBe(true);
     expect(sent?.parentId).toBeUndefined();
     expect(sent?.traceId).not.toBe(traceId);
     expect(sent?.links.map(({ context }) => [context.traceId, context.spanId])).toEqual([[traceId, received?.spanId]]);
-    expect(asked[1]?.headers['traceparent']).toBe(`00-${sent?.traceId}-${sent?.spanId}-01`);
+    expect(forwarded[1]?.headers['traceparent']).toBe(`00-${sent?.traceId}-${sent?.spanId}-01`);
   });
 
   it('an SDK that fails costs traces, and no request', async () => {
     recorded.fail(new Error('no room for spans'));
     expect(await get('/file', { traceparent })).toMatchObject({ status: 200 });
-    expect(asked[0]?.headers).toMatchObject({ traceparent });
+    expect(forwarded[0]?.headers).toMatchObject({ traceparent });
     expect(spans).toEqual([]);
   });
 
-  it('methods that are not of HTTP itself are one', async () => {
+  it('unknown methods have the span name HTTP', async () => {
     await fetch(`${server.url}/file`, { method: 'PROPFIND' }).catch(() => undefined);
     await expect.poll(() => requests().length).toBe(1);
     expect(spans[0]).toMatchObject({

@@ -1,4 +1,4 @@
-/** Checksums of blocks: what was noted is the same as what is right, and as nothing else. */
+/** Checksums of blocks: a sum matches only the same bytes, at the same index, in the same generation. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -13,14 +13,14 @@ function sumsOf(...blocks: readonly (readonly [number, Uint8Array])[]): BlockSum
   return sums;
 }
 
-describe('a block has the sum that was noted', () => {
+describe('a block matches its recorded sum', () => {
   const flipped = bytes.map((byte, at) => (at === 99 ? byte ^ 1 : byte));
   const rows: readonly [string, BlockSums, string, number, Uint8Array, boolean][] = [
-    ['as it was', sumsOf([0, bytes]), 'generation', 0, bytes, true],
+    ['when it is unchanged', sumsOf([0, bytes]), 'generation', 0, bytes, true],
     ['at a far index', sumsOf([100_000, bytes]), 'generation', 100_000, bytes, true],
-    ['not when none was noted', sumsOf(), 'generation', 0, bytes, false],
-    ['not when another one was noted', sumsOf([1, bytes]), 'generation', 0, bytes, false],
-    ['not before one that was noted', sumsOf([1, bytes]), 'generation', -1, bytes, false],
+    ['not when no sum was recorded', sumsOf(), 'generation', 0, bytes, false],
+    ['not when only the sum of another block was recorded', sumsOf([1, bytes]), 'generation', 0, bytes, false],
+    ['not at a negative index', sumsOf([1, bytes]), 'generation', -1, bytes, false],
     ['not at another index', sumsOf([0, bytes], [1, flipped]), 'generation', 1, bytes, false],
     ['not when a bit is flipped', sumsOf([0, bytes]), 'generation', 0, flipped, false],
     ['not when it is shorter', sumsOf([0, bytes]), 'generation', 0, bytes.subarray(0, 99), false],
@@ -31,14 +31,14 @@ describe('a block has the sum that was noted', () => {
   });
 });
 
-it('a block that is made absent is absent, and the others stay', () => {
+it('deleting the sum of a block makes it absent and leaves the others', () => {
   const sums = sumsOf([0, bytes], [1, bytes], [2, bytes]);
   sums.set(1, undefined);
   sums.set(100, undefined);
   expect([0, 1, 2, 3, 100].map((index) => sums.get(index) !== undefined)).toEqual([true, false, true, false, false]);
 });
 
-it('records in a sidecar are read as they were written, in any order; what is cut off or was left out is absent', () => {
+it('records written to a sidecar in any order are read back; those cut off or never written are absent', () => {
   const blocks = fc.uniqueArray(fc.tuple(fc.nat(30), fc.uint8Array({ minLength: 1, maxLength: 20 })), {
     selector: ([index]) => index,
     maxLength: 20,
@@ -59,6 +59,6 @@ it('records in a sidecar are read as they were written, in any order; what is cu
   );
 });
 
-it('the record of an absent block is that of one that was never written', () => {
+it('an absent block has the record of a block that was never written', () => {
   expect(encodeSum(undefined)).toEqual(new Uint8Array(8));
 });

@@ -1,4 +1,4 @@
-/** Changes of the index that share a transaction: what one of them costs the others, and what comes in between. */
+/** Changes of the index that share a transaction: their order, and what a failed change does to the others. */
 
 import { expect, it, onTestFinished } from 'vitest';
 import { DiskIndex } from '../../src/store/disk/index/disk-index.ts';
@@ -8,7 +8,7 @@ import { StoreFault } from '../../src/store/store.ts';
 import { openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
 import { findFirst, openSampleWriter, readKey, sampleMetadata, storeSample } from '../support/stores/stored-sample.ts';
 
-/** An index, and what it tells of generations. */
+/** Opens an index; `calls` records its callbacks. */
 async function openIndex(dir?: string) {
   const connection = new IndexConnection({
     dir: dir ?? (await temporaryDirectory()),
@@ -16,15 +16,15 @@ async function openIndex(dir?: string) {
     emit: () => {},
   });
   onTestFinished(() => connection.close());
-  const told: string[] = [];
+  const calls: string[] = [];
   const index = new DiskIndex({
     connection,
     now: () => 1,
     emit: () => {},
-    onRemoved: (generation) => void told.push(`removed ${generation}`),
-    onFilesUnneeded: (generation) => void told.push(`unneeded ${generation}`),
+    onRemoved: (generation) => void calls.push(`removed ${generation}`),
+    onFilesUnneeded: (generation) => void calls.push(`unneeded ${generation}`),
   });
-  return { connection, index, told };
+  return { connection, index, calls };
 }
 
 function toPut(name: string, key = name): PutEntry {
@@ -33,7 +33,7 @@ function toPut(name: string, key = name): PutEntry {
   return { entry: { ...place, metadata }, metadata: encodeMetadata(metadata), allocatedBytes: 100 };
 }
 
-it('what is put in one turn is found when it is settled, all in one transaction', async () => {
+it('entries put in one turn share a transaction, and are found once they are settled', async () => {
   const { connection, index } = await openIndex();
   const settled: string[] = [];
   const names = [...'abcdefgh'];
@@ -54,7 +54,7 @@ it('what is put in one turn is found when it is settled, all in one transaction'
   expect([index.entryCount, index.allocatedBytes]).toEqual([8, 800]);
 });
 
-it('one that fails fails alone, in its place among the others', async () => {
+it('a change that fails does not affect the others, and all are made in order', async () => {
   const { index } = await openIndex();
   index.put(toPut('gone'));
   index.remove(['gone']);
@@ -68,19 +68,19 @@ it('one that fails fails alone, in its place among the others', async () => {
   expect(index.entryCount).toBe(2);
 });
 
-it('a change that does not wait comes after those that do', async () => {
-  const { index, told } = await openIndex();
-  const put = index.putSoon(toPut('a'), () => void told.push('put a'));
+it('a change that does not wait is made after those that wait', async () => {
+  const { index, calls } = await openIndex();
+  const put = index.putSoon(toPut('a'), () => void calls.push('put a'));
   expect(index.removeKey('a')).toBe(0);
   index.put(toPut('c'));
-  expect(told).toEqual(['put a']);
+  expect(calls).toEqual(['put a']);
   expect(index.removeKey('a')).toBe(1);
   await put;
-  expect(told).toEqual(['put a', 'removed a']);
+  expect(calls).toEqual(['put a', 'removed a']);
   expect(index.find('a')).toEqual([]);
 });
 
-it('what waits when the index is closed is made before', async () => {
+it('closing the index makes the waiting changes first', async () => {
   const dir = await temporaryDirectory();
   const { connection, index } = await openIndex(dir);
   const put = index.putSoon(toPut('a'), () => {});
@@ -90,7 +90,7 @@ it('what waits when the index is closed is made before', async () => {
   expect(second.find('a')).toHaveLength(1);
 });
 
-it('all fail when the index can take nothing, and those after them do not', async () => {
+it('each failed change is rejected with its own error, and the changes after them succeed', async () => {
   const { connection, index } = await openIndex();
   const failing = [1, 2, 3].map((at) =>
     connection.changeSoon(
@@ -112,7 +112,7 @@ it('all fail when the index can take nothing, and those after them do not', asyn
   expect(index.entryCount).toBe(2);
 });
 
-it('what goes wrong when one is settled is told to whoever waits for it, and to nobody else', async () => {
+it('an error thrown while a change is settled rejects only that change', async () => {
   const { index } = await openIndex();
   const mistaken = index.putSoon(toPut('a'), () => {
     throw new Error('a mistake');
@@ -124,7 +124,7 @@ it('what goes wrong when one is settled is told to whoever waits for it, and to 
 });
 
 it.each([700, 40_000])(
-  'a removal that is begun after a commit of %i bytes may remove it, and leaves no file',
+  'a removal that begins during a commit of %i bytes leaves the whole entry or none',
   async (sizeBytes) => {
     const { store } = await openTestStore({ blockSizeBytes: 64 * 1024 });
     const writer = await openSampleWriter(store, { key: 'k', sizeBytes });

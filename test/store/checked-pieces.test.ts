@@ -7,19 +7,19 @@ const count = 8;
 const file = {};
 
 type Span = readonly [start: number, end: number];
-/** Pieces that are found sound, so many milliseconds after the start. */
+/** Pieces that pass a check, at a time in milliseconds after the start. */
 type Note = readonly [atMs: number, ...span: Span];
 
-describe('the pieces of a block that are doubtful', () => {
-  it.each<[name: string, notes: readonly Note[], atMs: number, asked: Span, doubtful: Span | undefined]>([
-    ['are all, where none was checked', [], 0, [0, 8], [0, 8]],
-    ['are none, where all were checked just now', [[0, 0, 8]], 0, [0, 8], undefined],
-    ['are none of those that were checked', [[0, 2, 5]], 50, [2, 5], undefined],
-    ['are those before', [[0, 2, 8]], 50, [0, 8], [0, 2]],
-    ['are those behind', [[0, 0, 5]], 50, [0, 8], [5, 8]],
-    ['are those before and behind, and what lies between them', [[0, 2, 5]], 50, [1, 7], [1, 7]],
+describe('the pieces of a block that need a check', () => {
+  it.each<[name: string, notes: readonly Note[], atMs: number, wanted: Span, doubtful: Span | undefined]>([
+    ['are all when none was checked', [], 0, [0, 8], [0, 8]],
+    ['are none when all were checked just now', [[0, 0, 8]], 0, [0, 8], undefined],
+    ['are none when the wanted ones were checked', [[0, 2, 5]], 50, [2, 5], undefined],
+    ['are those before the checked ones', [[0, 2, 8]], 50, [0, 8], [0, 2]],
+    ['are those after the checked ones', [[0, 0, 5]], 50, [0, 8], [5, 8]],
+    ['are one span when there are some before and after the checked ones', [[0, 2, 5]], 50, [1, 7], [1, 7]],
     [
-      'are those between two that were checked',
+      'are those between two checked spans',
       [
         [0, 0, 2],
         [0, 6, 8],
@@ -28,12 +28,18 @@ describe('the pieces of a block that are doubtful', () => {
       [0, 8],
       [2, 6],
     ],
-    ['are no more than was asked for', [[0, 2, 3]], 50, [3, 4], [3, 4]],
-    ['are none for a minute, less what has begun of a tenth of a second', [[0, 0, 8]], 59_899, [0, 8], undefined],
+    ['are no more than the wanted ones', [[0, 2, 3]], 50, [3, 4], [3, 4]],
+    ['are none for a minute, less up to a tenth of a second', [[0, 0, 8]], 59_899, [0, 8], undefined],
     ['are all after a minute', [[0, 0, 8]], 60_000, [0, 8], [0, 8]],
-    ['are all after a minute, wherever in a tenth of a second that was', [[99, 0, 8]], 60_099, [0, 8], [0, 8]],
     [
-      'are those that were not checked again',
+      'are all after a minute, also when checked at the end of a tenth of a second',
+      [[99, 0, 8]],
+      60_099,
+      [0, 8],
+      [0, 8],
+    ],
+    [
+      'are those that were not checked again within a minute',
       [
         [0, 0, 8],
         [59_000, 3, 5],
@@ -42,8 +48,8 @@ describe('the pieces of a block that are doubtful', () => {
       [2, 5],
       [2, 3],
     ],
-    ['are those that were never checked, however early it is', [[0, 0, 1]], 1, [0, 2], [1, 2]],
-    ['are those beyond the ones that there are', [[0, 0, 8]], 0, [7, 9], [8, 9]],
+    ['are those that were never checked, even in the first millisecond', [[0, 0, 1]], 1, [0, 2], [1, 2]],
+    ['are those past the end of the block', [[0, 0, 8]], 0, [7, 9], [8, 9]],
   ])('%s', (_name, notes, atMs, [start, end], doubtful) => {
     let now = 5_000.25;
     const startedAt = now;
@@ -63,9 +69,9 @@ describe('the pieces of a block that are doubtful', () => {
     ['all of another block', () => {}, 2, file, false],
     ['all of the block in another file', () => {}, 1, {}, false],
     ['all of a block that was forgotten', (checked) => checked.forget(1), 1, file, false],
-    ['none when another one was forgotten', (checked) => checked.forget(2), 1, file, true],
+    ['none when another block was forgotten', (checked) => checked.forget(2), 1, file, true],
     [
-      'all in the file before, once they were checked in another one',
+      'all in the earlier file once another file was checked',
       (checked) => checked.note(1, {}, all, count),
       1,
       file,

@@ -5,7 +5,7 @@ import { createDirectory } from '../../src/store/disk/bodies/file-system.ts';
 import { temporaryDirectory } from '../support/stores/disk-store.ts';
 
 describe('createDirectory', () => {
-  it('creates what is missing, for this user alone, and leaves what is there', async () => {
+  it('creates missing directories for this user alone, and leaves existing ones unchanged', async () => {
     const root = await temporaryDirectory();
     const modes = async (...paths: string[]) =>
       Promise.all(paths.map(async (path) => ((await promises.stat(join(root, path))).mode & 0o777).toString(8)));
@@ -17,12 +17,12 @@ describe('createDirectory', () => {
     }
   });
 
-  it.each<[what: string, path: string, code: string]>([
+  it.each<[obstacle: string, path: string, code: string]>([
     ['a file in its place', 'file', 'EEXIST'],
     ['a file above it', 'file/a/b', 'ENOTDIR'],
-    ['a link to nowhere', 'link', 'ENOENT'],
-    ['a link to nowhere above it', 'link/a', 'ENOENT'],
-  ])('gives up at %s', async (_what, path, code) => {
+    ['a dangling link', 'link', 'ENOENT'],
+    ['a dangling link above it', 'link/a', 'ENOENT'],
+  ])('gives up at %s', async (_obstacle, path, code) => {
     const root = await temporaryDirectory();
     await promises.writeFile(join(root, 'file'), '');
     await promises.symlink(join(root, 'nowhere'), join(root, 'link'));
@@ -30,16 +30,16 @@ describe('createDirectory', () => {
     expect((await promises.readdir(root)).sort()).toEqual(['file', 'link']);
   });
 
-  it('gives up where a directory that is there takes none', async () => {
+  it('gives up where mkdir fails inside an existing directory', async () => {
     const root = await temporaryDirectory();
-    const asked: string[] = [];
+    const attempted: string[] = [];
     const mkdir = async (path: string): Promise<undefined> => {
-      asked.push(path);
+      attempted.push(path);
       const code = path === root ? 'EEXIST' : 'ENOENT';
       throw Object.assign(new Error(`${code}: as /proc answers`), { code });
     };
     const calls = { ...promises, mkdir: mkdir as typeof promises.mkdir };
     await expect(createDirectory(calls, join(root, 'a', 'b'))).rejects.toMatchObject({ code: 'ENOENT' });
-    expect(asked).toEqual([join(root, 'a', 'b'), join(root, 'a'), root, join(root, 'a')]);
+    expect(attempted).toEqual([join(root, 'a', 'b'), join(root, 'a'), root, join(root, 'a')]);
   });
 });

@@ -1,4 +1,4 @@
-/** Who may have a store's directory beside whom, and how a lock ends. */
+/** Which processes may hold a store's directory at the same time, and how a lock ends. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { openTestStore, temporaryDirectory } from '../support/stores/disk-store.
 
 const program = fileURLToPath(new URL('../support/processes/lock-holder.ts', import.meta.url));
 
-/** Another process that has the directory; it is gone when the test ends. */
+/** Starts another process that holds the directory; it is killed when the test ends. */
 async function holdElsewhere(dir: string, how: Holder): Promise<ChildProcess> {
   const child = spawn(process.execPath, [program, dir, how], { stdio: ['ignore', 'pipe', 'inherit'] });
   const gone = once(child, 'exit');
@@ -25,7 +25,7 @@ async function holdElsewhere(dir: string, how: Holder): Promise<ChildProcess> {
 
 type Holder = 'owner' | 'member' | 'store';
 
-/** Takes the directory in this process. */
+/** Locks the directory in this process; returns a function that releases it. */
 async function take(dir: string, how: Holder): Promise<() => void> {
   if (how === 'owner') return (await lockDirectory(dir)).release;
   if (how === 'member') return joinDirectory(dir).release;
@@ -33,7 +33,7 @@ async function take(dir: string, how: Holder): Promise<() => void> {
   return () => void store.close();
 }
 
-describe.each(['this process', 'another process'])('where %s has the directory', (where) => {
+describe.each(['this process', 'another process'])('while %s holds the directory', (where) => {
   const rows: readonly [Holder, Holder, 'refused' | 'taken'][] = [
     ['owner', 'owner', 'refused'],
     ['owner', 'store', 'refused'],
@@ -42,7 +42,7 @@ describe.each(['this process', 'another process'])('where %s has the directory',
     ['store', 'store', 'refused'],
     ['member', 'member', 'taken'],
   ];
-  it.each(rows)('as %s, one that comes as %s is %s', async (first, second, want) => {
+  it.each(rows)('as %s, a second lock as %s is %s', async (first, second, want) => {
     const dir = await temporaryDirectory();
     if (where === 'this process') onTestFinished(await take(dir, first));
     else await holdElsewhere(dir, first);
@@ -59,27 +59,24 @@ describe.each(['this process', 'another process'])('where %s has the directory',
   });
 });
 
-it.each(['owner', 'store'] as const)(
-  'a lock ends with the process that holds it as %s, however that ends',
-  async (how) => {
-    const dir = await temporaryDirectory();
-    const holder = await holdElsewhere(dir, how);
-    await expect(lockDirectory(dir)).rejects.toMatchObject({ reason: 'in_use' });
-    const gone = once(holder, 'exit');
-    holder.kill('SIGKILL');
-    await gone;
-    const lock = await lockDirectory(dir);
-    await expect(lockDirectory(dir)).rejects.toMatchObject({ reason: 'in_use' });
-    lock.release();
-    lock.release();
-    (await lockDirectory(dir)).release();
-  },
-);
+it.each(['owner', 'store'] as const)('a lock as %s ends with its process, even when that is killed', async (how) => {
+  const dir = await temporaryDirectory();
+  const holder = await holdElsewhere(dir, how);
+  await expect(lockDirectory(dir)).rejects.toMatchObject({ reason: 'in_use' });
+  const gone = once(holder, 'exit');
+  holder.kill('SIGKILL');
+  await gone;
+  const lock = await lockDirectory(dir);
+  await expect(lockDirectory(dir)).rejects.toMatchObject({ reason: 'in_use' });
+  lock.release();
+  lock.release();
+  (await lockDirectory(dir)).release();
+});
 
-it('an owner waits for those of an earlier one that are about to end', async () => {
+it('an owner waits until the members of an earlier owner have ended', async () => {
   const dir = await temporaryDirectory();
   const member = await holdElsewhere(dir, 'member');
-  // The wait gives nobody a turn, so that somebody else has to end the other one meanwhile.
+  // The wait blocks the event loop, so another process has to kill the member.
   const killer = spawn('sh', ['-c', `sleep 0.3; kill -9 ${member.pid}`], { stdio: 'ignore' });
   const gone = once(killer, 'exit');
   const before = performance.now();
@@ -89,7 +86,7 @@ it('an owner waits for those of an earlier one that are about to end', async () 
   await gone;
 });
 
-it('what one may do at a time with the index is done one after the other, also by an owner', async () => {
+it('the index lock is released when its function returns or throws, also for an owner', async () => {
   const dir = await temporaryDirectory();
   const lock = await lockDirectory(dir);
   using _member = joinDirectory(dir);
@@ -104,7 +101,7 @@ it('what one may do at a time with the index is done one after the other, also b
   lock.release();
 });
 
-it('the files of the locks are for their owner alone, and have nothing beside them', async () => {
+it('the lock files are for their user alone, and no other files are created', async () => {
   const dir = join(await temporaryDirectory(), 'new');
   using _owner = await lockDirectory(dir);
   using _member = joinDirectory(dir);
@@ -114,7 +111,7 @@ it('the files of the locks are for their owner alone, and have nothing beside th
   }
 });
 
-it('a lock that cannot be had for another reason says so', async () => {
+it('a lock file that cannot be opened is an io fault', async () => {
   const dir = await temporaryDirectory();
   await mkdir(join(dir, 'owner.lock'));
   await expect(lockDirectory(dir)).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** What damage to the index of the disk costs: entries, told once; never a wrong answer, never the service. */
+/** Damage to the index of the disk store costs entries and one log line; never a wrong answer, never the service. */
 
 import { readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ describe('a damaged index', () => {
 
   const damages: readonly [string, (index: string) => Promise<unknown>][] = [
     ['is no database', (index) => writeFile(index, 'not a database, but long enough to look at '.repeat(200))],
-    ['has not our tables', (index) => writeFile(index, foreignDatabase())],
+    ['lacks our tables', (index) => writeFile(index, foreignDatabase())],
     ['is cut', (index) => truncate(index, 4096 * 3 + 17)],
     ['has a first page of zeros', (index) => overwrite(index, 0, Buffer.alloc(4096))],
     ['has noise after the first page', (index) => overwrite(index, 4096, Buffer.from(patternBytes(0, 4096 * 30)))],
@@ -43,7 +43,7 @@ describe('a damaged index', () => {
     expect((await stat(`${index}.damaged`)).isFile()).toBe(true);
   });
 
-  it('that is empty begins a store, and the bodies of the old one are swept', async () => {
+  it('that is empty starts an empty store, and the old bodies are swept', async () => {
     const { dir, index } = await closedStore();
     await writeFile(index, '');
     const { store } = await openTestStore({ dir });
@@ -51,7 +51,7 @@ describe('a damaged index', () => {
     await expect.poll(() => bodyFiles(dir)).toEqual([]);
   });
 
-  it('that shows its damage only later is set aside then; what is being written goes on', async () => {
+  it('whose damage shows only later is set aside then, and open writers go on', async () => {
     const { dir, index } = await closedStore(400);
     await trashTable(index, 'entries');
     const { store, events } = await openTestStore({ dir });
@@ -66,12 +66,12 @@ describe('a damaged index', () => {
     expect(await readKey(store, 'new')).toEqual(Buffer.from(patternBytes(0, sizeBytes)));
   });
 
-  it('gives nothing wrong, wherever a bit flips', async () => {
+  it('never gives a wrong entry, whichever bit is flipped', async () => {
     const { dir, index } = await closedStore();
     const intact = await readFile(index);
     await fc.assert(
       fc.asyncProperty(fc.nat(intact.length - 1), fc.nat(7), async (offset, bit) => {
-        // The number of the format is not damaged but taken at its word.
+        // Bytes 60 to 63 hold the format number. Another number there means another format, not damage.
         fc.pre(offset < 60 || offset >= 64);
         await writeFile(index, intact);
         await flipBit(index, offset, bit);
@@ -113,7 +113,7 @@ describe('a damaged index', () => {
     expect(await readKey(store, 'k1')).toEqual(Buffer.from(patternBytes(0, 700, 2)));
   });
 
-  /** A store with a part in it, of whose row a sound one is made that says something else. */
+  /** Opens a store with a part whose row was changed by `sql` while the store was closed. */
   async function storeWithPart(indexes: readonly number[], sql: string) {
     const { store, dir } = await openTestStore();
     await storePart(store, { key: 'k', sizeBytes, seed: 1 }, indexes);
@@ -124,7 +124,7 @@ describe('a damaged index', () => {
     return await openTestStore({ dir });
   }
 
-  it('that calls a part complete is found out by the first who misses a block', async () => {
+  it('that calls a part complete is corrected by the first read of an absent block', async () => {
     const { store, events } = await storeWithPart([0, 1], 'UPDATE entries SET is_complete = 1');
     expect(await findFirst(store, 'k')).toMatchObject({ isComplete: true });
     expect(await readKey(store, 'k')).toBeUndefined();
@@ -133,7 +133,7 @@ describe('a damaged index', () => {
     expect(events).toHaveLength(1);
   });
 
-  it('that calls a whole entry a part costs a commit', async () => {
+  it('that calls a whole entry a part needs only another commit', async () => {
     const { store } = await storeWithPart([4, 3, 2, 1, 0], '');
     const entry = await findFirst(store, 'k');
     await using writer = entry && (await store.resume(entry));
@@ -142,7 +142,7 @@ describe('a damaged index', () => {
     expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
   });
 
-  it('row is not made right by other metadata', async () => {
+  it('row is not repaired by new metadata', async () => {
     const { store: first, dir } = await openTestStore();
     const entry = await storeSample(first, { key: 'k1', sizeBytes: 700, seed: 1 });
     await first.close();
@@ -155,7 +155,7 @@ describe('a damaged index', () => {
   });
 });
 
-/** Each of the entries of `closedStore` is as it was stored, or is not there; and another one can be stored. */
+/** Checks that each entry of `closedStore` is as it was stored or absent, and that a new one can be stored. */
 async function expectNothingWrong(store: Store): Promise<void> {
   for (let at = 0; at < 40; at += 1) {
     const entry = await findFirst(store, `k${at}`);
@@ -169,7 +169,7 @@ async function expectNothingWrong(store: Store): Promise<void> {
   expect(await store.find('new')).toHaveLength(1);
 }
 
-/** A sound database of our format's number, with tables of somebody else. */
+/** Returns an intact database with the number of our format but other tables. */
 function foreignDatabase(): Uint8Array {
   const database = new DatabaseSync(':memory:');
   database.exec('CREATE TABLE entries (id); PRAGMA user_version = 1');

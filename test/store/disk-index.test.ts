@@ -1,4 +1,4 @@
-/** The index of the disk store while it cannot be written: what it is told then is not forgotten. */
+/** The index of the disk store while it cannot be written: removals and lost blocks are remembered, and written later. */
 
 import { expect, it, onTestFinished } from 'vitest';
 import { DiskIndex } from '../../src/store/disk/index/disk-index.ts';
@@ -11,28 +11,28 @@ import { sampleMetadata, taggedMetadata } from '../support/stores/stored-sample.
 const entry = { key: 'k', variant: '', generation: 'ab-1', sizeBytes: 100_000, isInline: false, isComplete: true };
 const indexed = { ...entry, metadata: sampleMetadata() };
 
-/** An entry as it is put into the index. */
+/** Returns the argument of `DiskIndex.put` for an entry. */
 function toPut(entry: PutEntry['entry'], allocatedBytes: number): PutEntry {
   return { entry, metadata: encodeMetadata(entry.metadata), allocatedBytes };
 }
 
-/** An index with one entry, which is told what it tells of generations. */
+/** Opens an index with one entry; `calls` records its callbacks. */
 async function openIndex() {
   const connection = new IndexConnection({ dir: await temporaryDirectory(), blockSizeBytes: 1024, emit: () => {} });
   onTestFinished(() => connection.close());
-  const told: string[] = [];
+  const calls: string[] = [];
   const index = new DiskIndex({
     connection,
     now: () => 1,
     emit: () => {},
-    onRemoved: (generation) => void told.push(`removed ${generation}`),
-    onFilesUnneeded: (generation) => void told.push(`unneeded ${generation}`),
+    onRemoved: (generation) => void calls.push(`removed ${generation}`),
+    onFilesUnneeded: (generation) => void calls.push(`unneeded ${generation}`),
   });
   index.put(toPut(indexed, 5000));
-  return { connection, index, told };
+  return { connection, index, calls };
 }
 
-/** Lets every change fail from now on, as a full disk does; gives what ends that. */
+/** Makes every change fail from now on, as a full disk does; returns a function that ends that. */
 function failChanges(connection: IndexConnection): () => void {
   const { change } = connection;
   connection.change = () => {
@@ -57,15 +57,15 @@ it('a lost block makes its entry incomplete once, and a commit makes it complete
   expect(index.find('k')).toMatchObject([{ isComplete: false }]);
 });
 
-it('a removed entry is not found, its writer is told at once, and its row goes when it can', async () => {
-  const { connection, index, told } = await openIndex();
+it('a removed entry is not found, its removal is reported at once, and its row is deleted later', async () => {
+  const { connection, index, calls } = await openIndex();
   const endFailing = failChanges(connection);
   index.remove([entry.generation]);
   index.remove([entry.generation]);
   expect(index.find('k')).toEqual([]);
   expect(index.get('k', entry.generation)).toBeUndefined();
   expect(index.markIncomplete(entry.generation)).toBe(false);
-  expect(told.filter((each) => each.startsWith('removed'))).toEqual([`removed ${entry.generation}`]);
+  expect(calls.filter((each) => each.startsWith('removed'))).toEqual([`removed ${entry.generation}`]);
   expect(index.allocatedBytes).toBe(5000);
   endFailing();
   index.flush();
@@ -74,8 +74,8 @@ it('a removed entry is not found, its writer is told at once, and its row goes w
 
 const tagged = { kind: 'tag', tag: 't' } as const;
 
-it('what is removed by tag is not found nor told again, though its row stays for now', async () => {
-  const { connection, index, told } = await openIndex();
+it('entries removed by tag are neither found nor removed again while their rows remain', async () => {
+  const { connection, index, calls } = await openIndex();
   for (let at = 0; at < 100; at += 1) {
     const place = { ...entry, key: `k${at}`, generation: `cd-${at}` };
     index.put(toPut({ ...place, metadata: taggedMetadata(at, ['t']) }, 100));
@@ -87,7 +87,7 @@ it('what is removed by tag is not found nor told again, though its row stays for
   const keys = [...first.keys, ...last.keys];
   expect(keys).toEqual(Array.from({ length: 100 }, (_, at) => `k${at}`));
   for (const key of keys) expect(index.find(key)).toEqual([]);
-  expect(told.filter((each) => each.startsWith('removed'))).toHaveLength(100);
+  expect(calls.filter((each) => each.startsWith('removed'))).toHaveLength(100);
   expect(index.removeChosen(tagged, undefined).keys).toEqual([]);
   expect(index.allocatedBytes).toBe(5000 + 100 * 100);
   endFailing();
@@ -96,7 +96,7 @@ it('what is removed by tag is not found nor told again, though its row stays for
   expect(index.removeChosen(tagged, undefined)).toEqual({ keys: [], next: undefined });
 });
 
-it('tags that cannot be written are not gone by, and those that were written are', async () => {
+it('a removal by tag goes by the written tags, not by those that could not be written', async () => {
   const { connection, index } = await openIndex();
   index.put(toPut({ ...indexed, metadata: taggedMetadata(0, ['old']) }, 5000));
   const endFailing = failChanges(connection);
@@ -107,7 +107,7 @@ it('tags that cannot be written are not gone by, and those that were written are
   expect(index.removeChosen({ kind: 'tag', tag: 'old' }, undefined).keys).toEqual(['k']);
 });
 
-it('what an entry takes is counted only when it is written', async () => {
+it('the new size of an entry is counted only once it is written', async () => {
   const { connection, index } = await openIndex();
   const endFailing = failChanges(connection);
   expect(index.resize(entry.generation, 9000)).toBe(false);
@@ -117,16 +117,16 @@ it('what an entry takes is counted only when it is written', async () => {
   expect(index.allocatedBytes).toBe(9000);
 });
 
-it('a generation takes the place of another one, which is told of, and its own place again', async () => {
-  const { index, told } = await openIndex();
+it('a replaced generation is reported as removed, and a generation that is put again is not', async () => {
+  const { index, calls } = await openIndex();
   index.put(toPut({ ...indexed, isComplete: false }, 6000));
-  expect(told).toEqual([]);
+  expect(calls).toEqual([]);
   index.put(toPut({ ...indexed, generation: 'ab-2' }, 7000));
-  expect(told).toEqual(['removed ab-1', 'unneeded ab-1']);
+  expect(calls).toEqual(['removed ab-1', 'unneeded ab-1']);
   expect(index.allocatedBytes).toBe(7000);
 });
 
-it('what tags take is counted, when they are put and when they are replaced', async () => {
+it('the size of tags is counted when they are added, replaced and removed', async () => {
   const { index } = await openIndex();
   const { length } = JSON.stringify(sampleMetadata());
   index.replaceMetadata('k', entry.generation, taggedMetadata(0, ['x'.repeat(1000)]));

@@ -1,4 +1,4 @@
-/** The room of the disk store: who waits for evictions, how far they go, and how much of the disk is left free. */
+/** The room of the disk store: which writers wait for evictions, how far evictions go, and how much of the disk stays free. */
 
 import { describe, expect, it } from 'vitest';
 import { BackgroundTasks } from '../../src/store/disk/bodies/open-bodies.ts';
@@ -9,7 +9,7 @@ import { canOpen, storeSample } from '../support/stores/stored-sample.ts';
 
 const block = 16 * 1024;
 
-/** A space of 1000 bytes, 990 of them taken by what leaves in slices of 10. */
+/** Creates a space of 1000 bytes of which 990 are taken; each step of its eviction frees 10. */
 function createSpace(options: Partial<Pick<DiskSpaceOptions, 'lowWaterPercent' | 'minFreeBytes'>> = {}) {
   const taken = { allocatedBytes: 990, steps: 0, least: 0 };
   const disk = new FailingFileSystem();
@@ -36,7 +36,7 @@ function createSpace(options: Partial<Pick<DiskSpaceOptions, 'lowWaterPercent' |
 }
 
 describe('an eviction', () => {
-  it('lets a writer go on as soon as there is room, and goes on to the low water behind it', async () => {
+  it('lets a writer go on as soon as there is room, and continues to the low-water mark', async () => {
     const { space, taken, background } = createSpace({ lowWaterPercent: 50 });
     await space.reservation().growTo(25);
     expect(taken.allocatedBytes).toBeLessThanOrEqual(975);
@@ -50,14 +50,14 @@ describe('an eviction', () => {
     [95, 930],
     [100, 980],
     [10, 80],
-  ])('with a low water of %s percent leaves %i bytes', async (lowWaterPercent, left) => {
+  ])('with a low-water mark of %s percent leaves %i bytes', async (lowWaterPercent, left) => {
     const { space, taken, background } = createSpace({ lowWaterPercent });
     await space.reservation().growTo(20);
     await background.settled();
     expect(taken.allocatedBytes).toBe(left);
   });
 
-  it('does not begin before the high water', async () => {
+  it('does not begin below the high-water mark', async () => {
     const { space, taken, background } = createSpace({ lowWaterPercent: 50 });
     await space.reservation().growTo(10);
     await background.settled();
@@ -66,14 +66,14 @@ describe('an eviction', () => {
 
   it('serves many writers at once', async () => {
     const { space, taken, background } = createSpace();
-    // Otherwise the first of them does, and may come when the eviction for the others is over.
+    // Otherwise the first writer waits for the measurement, and may reserve only after the eviction for the others.
     await space.measure();
     await Promise.all(Array.from({ length: 50 }, () => space.reservation().growTo(10)));
     await background.settled();
     expect(taken.allocatedBytes).toBe(450);
   });
 
-  it('lets in as many as there is room for when no more may leave', async () => {
+  it('admits as many writers as fit when nothing more can be evicted', async () => {
     const { space, taken, background } = createSpace();
     taken.least = 900;
     const growing = Array.from({ length: 20 }, () => space.reservation().growTo(10));
@@ -93,13 +93,13 @@ describe('an eviction', () => {
   });
 });
 
-describe('a disk of which so much is to be left free', () => {
+describe('a disk with a minimum of free space', () => {
   it.each([
     [10_000_000, 0],
     [10_005_000, 1],
     [11_000_000, 1],
     [1_000_000, 0],
-  ])('and that has %i bytes free', async (freeBytes, canGrow) => {
+  ])('and %i bytes free lets the store grow: %i', async (freeBytes, canGrow) => {
     const { space, taken, disk } = createSpace({ minFreeBytes: 10_000_000 });
     disk.freeBytes = freeBytes;
     taken.allocatedBytes = 900;
@@ -107,13 +107,13 @@ describe('a disk of which so much is to be left free', () => {
     expect(taken.steps > 0).toBe(canGrow === 0);
   });
 
-  it('is not filled further by a store', async () => {
+  it('is not filled further once that is reached', async () => {
     const disk = new FailingFileSystem();
     const minFreeBytes = 1024 ** 3;
     const { store } = await openTestStore({ fileSystem: disk.fileSystem, minFreeBytes });
     for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 4 * block });
     disk.freeBytes = minFreeBytes;
-    // The disk is looked at now and then only.
+    // The free space is measured only now and then.
     for (let at = 0; at < 300; at += 1) await storeSample(store, { key: `new${at}`, sizeBytes: 4 * block });
     expect(await canOpen(store, 'k0')).toBe(false);
     expect(await canOpen(store, 'new299')).toBe(true);

@@ -1,4 +1,4 @@
-/** What damage to the bodies on the disk costs: the damaged blocks, told once; never a wrong byte, never the rest. */
+/** Damage to body files costs the damaged blocks and one log line; never a wrong byte, never the other blocks. */
 
 import { execFileSync } from 'node:child_process';
 import { readSync } from 'node:fs';
@@ -27,7 +27,7 @@ const sizeBytes = 4 * block + 100;
 const sample = { key: 'k', sizeBytes, seed: 1 };
 const bytes = Buffer.from(patternBytes(0, sizeBytes, 1));
 
-/** A store with one entry in files, and where these are. */
+/** Opens a store with one entry in files; returns the paths of these too. */
 async function storeWithFiles() {
   const opened = await openTestStore();
   await storeSample(opened.store, { key: 'k', sizeBytes, seed: 1 });
@@ -35,13 +35,13 @@ async function storeWithFiles() {
   return { ...opened, body, sums };
 }
 
-/** The names of all that is where bodies are kept. */
+/** Returns the names of all files in the directories of bodies. */
 async function namesIn(dir: string): Promise<string[]> {
   const entries = await readdir(join(dir, 'blocks'), { recursive: true });
   return entries.filter((name) => name.includes('.'));
 }
 
-/** Reads block after block until one is refused; every one before must be right. Gives the first refused, or undefined. */
+/** Reads blocks until one is refused, and checks those before it. Returns its index, or undefined where none is refused. */
 async function firstRefusedBlock(store: Store): Promise<number | undefined> {
   const entry = await findFirst(store, 'k');
   const reader = await entry?.open();
@@ -59,7 +59,7 @@ async function firstRefusedBlock(store: Store): Promise<number | undefined> {
   return undefined;
 }
 
-/** Writes what the entry lacks, reading all of it first; gives the indexes of what was written. */
+/** Reads each block, and writes those that are absent; returns the indexes of the written blocks. */
 async function repair(store: Store): Promise<number[]> {
   const entry = await findFirst(store, 'k');
   if (entry === undefined) throw new Error('the entry is gone');
@@ -92,7 +92,7 @@ describe('a damaged body', () => {
     ['the sidecar cut within the last record', 4, ({ sums }) => truncate(sums, 4 * 8 + 5)],
     ['the sidecar cut to nothing', 0, ({ sums }) => truncate(sums, 0)],
   ];
-  it.each(damages)('%s: refused at block %i, and only what is damaged is written again', async (_, refused, damage) => {
+  it.each(damages)('%s: block %i is refused, and only damaged blocks are written again', async (_, refused, damage) => {
     const files = await storeWithFiles();
     await damage(files);
     expect(await firstRefusedBlock(files.store)).toBe(refused);
@@ -107,7 +107,7 @@ describe('a damaged body', () => {
     expect(events).toEqual([]);
   });
 
-  it('stays absent over a restart', async () => {
+  it('lacks the damaged block after a restart too', async () => {
     const files = await storeWithFiles();
     await flipBit(files.body, 2 * block);
     expect(await firstRefusedBlock(files.store)).toBe(2);
@@ -120,7 +120,7 @@ describe('a damaged body', () => {
     expect(events).toEqual([]);
   });
 
-  it('is found by its writer, who writes it again', async () => {
+  it('is detected by its writer, which writes the block again', async () => {
     const files = await storeWithFiles();
     await flipBit(files.body, 2 * block);
     const entry = await findFirst(files.store, 'k');
@@ -137,7 +137,7 @@ describe('a damaged body', () => {
     expect(files.events).toHaveLength(1);
   });
 
-  it('of an entry that is there in part is told, and an absent one is not', async () => {
+  it('of a part is logged for the damaged block, and not for an absent one', async () => {
     const { store, dir, events } = await openTestStore();
     const entry = await storePart(store, sample, [1, 3]);
     const [body = ''] = await bodyFiles(dir);
@@ -167,7 +167,7 @@ describe('a damaged body', () => {
     expect(await readKey(files.store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
   });
 
-  describe('what is no file in the place of', () => {
+  describe('something other than a file in place of', () => {
     const kinds: [string, (path: string) => Promise<unknown> | Buffer][] = [
       ['a directory', (path) => mkdir(path)],
       ['a pipe', (path) => execFileSync('mkfifo', [path])],
@@ -175,11 +175,11 @@ describe('a damaged body', () => {
       ['a link to a device', (path) => symlink('/dev/zero', path)],
       ['a link to nothing', (path) => symlink('/nowhere', path)],
     ];
-    // Only root may make one.
+    // Only root may create a device.
     if (process.getuid?.() === 0) kinds.push(['a device', (path) => execFileSync('mknod', [path, 'c', '1', '5'])]);
     const rows = kinds.flatMap(([kind, put]) => (['body', 'sums'] as const).map((which) => ({ kind, put, which })));
 
-    it.each(rows)('the $which, $kind: the entry is dropped, the thing removed, and storing goes on', async (row) => {
+    it.each(rows)('the $which, $kind: the entry and the thing are removed, and storing goes on', async (row) => {
       const files = await storeWithFiles();
       await rm(files[row.which]);
       await row.put(files[row.which]);
@@ -192,7 +192,7 @@ describe('a damaged body', () => {
       await expect(readFile(fileURLToPath(import.meta.url))).resolves.toBeDefined();
     });
 
-    it.each(kinds)('a body of one block, %s: the entry is dropped, and the thing removed', async (_, put) => {
+    it.each(kinds)('a body of one block, %s: the entry and the thing are removed', async (_, put) => {
       const elapsed = () => performance.now();
       const quick = { elapsed, readSync, readFileInto, after: () => () => {} };
       const { store, dir, events } = await openTestStore({ blockSizeBytes: 256 * 1024, quickReads: quick });
@@ -208,11 +208,11 @@ describe('a damaged body', () => {
     });
 
     it.each(rows)(
-      'the $which, $kind, of a part that is written on: it is dropped, and storing goes on',
+      'the $which of a part that is resumed, $kind: the part is dropped, and storing goes on',
       async (row) => {
         const { store, dir, events } = await openTestStore();
         const entry = await storePart(store, sample, [1]);
-        // A reader has it open.
+        // A reader keeps the files open.
         const reader = await entry.open();
         const [body = '', sums = ''] = await bodyFiles(dir);
         const path = row.which === 'body' ? body : sums;
@@ -229,7 +229,7 @@ describe('a damaged body', () => {
       },
     );
 
-    it('a directory with something in it: that stays, and is told', async () => {
+    it('the body, a directory that is not empty: it stays, and that is logged', async () => {
       const files = await storeWithFiles();
       await rm(files.body);
       await mkdir(files.body);
@@ -240,7 +240,7 @@ describe('a damaged body', () => {
       expect(await readFile(join(files.body, 'NOTES.txt'), 'utf8')).toBe('mine');
     });
 
-    it('a directory of bodies, a link: what it leads to is not swept', async () => {
+    it('a directory of bodies, a link: its target is not swept', async () => {
       const { store, dir } = await openTestStore();
       await store.close();
       const elsewhere = await temporaryDirectory();
@@ -254,7 +254,7 @@ describe('a damaged body', () => {
     });
   });
 
-  it('is told once, although many read it, and takes nothing else along', async () => {
+  it('is logged once for many readers, and does not affect another entry', async () => {
     const { store, events, body } = await storeWithFiles();
     await storeSample(store, { key: 'other', sizeBytes, seed: 2 });
     await flipBit(body, 0);
@@ -267,7 +267,7 @@ describe('a damaged body', () => {
     expect(await readKey(store, 'other')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
   });
 
-  it('leaves the generation that took its place alone', async () => {
+  it('does not affect the generation that replaced it', async () => {
     const { store, body } = await storeWithFiles();
     const reader = await (await findFirst(store, 'k'))?.open();
     await flipBit(body, 0);
@@ -277,7 +277,7 @@ describe('a damaged body', () => {
     expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
   });
 
-  it('is noticed through the writer too', async () => {
+  it('is detected when its writer reads it', async () => {
     const { store, dir } = await openTestStore();
     await using writer = await store.openWriter({ key: 'k', variant: '', metadata: sampleMetadata(), sizeBytes });
     for (let index = 0; index < 4; index += 1) {
@@ -289,7 +289,7 @@ describe('a damaged body', () => {
     expect(await readAll(writer, block, block)).toEqual(Buffer.from(patternBytes(0, block)));
   });
 
-  it('never gives a wrong byte, wherever a bit flips', async () => {
+  it('never gives a wrong byte, whichever bit is flipped', async () => {
     await fc.assert(
       fc.asyncProperty(fc.boolean(), fc.nat(), fc.nat(7), async (inSums, place, bit) => {
         const { store, body, sums } = await storeWithFiles();

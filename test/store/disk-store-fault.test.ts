@@ -1,4 +1,4 @@
-/** A disk that is full or fails: storing goes off, is told once, and comes back; what is stored is still served. */
+/** A disk that is full or fails: storing goes off with one log line, and on again later; stored entries are still served. */
 
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
@@ -31,22 +31,25 @@ describe('a disk that cannot be written', () => {
     ['EROFS', 'io', 'Storing is off: the disk cannot be written. Requests go on.'],
     ['EMFILE', 'io', 'Storing is off: the disk cannot be written. Requests go on.'],
   ];
-  it.each(faults)('by %s refuses with %s, tells it once, and serves what it has', async (code, reason, message) => {
-    const { disk, store, events, dir } = await openOnFailingDisk();
-    await storeSample(store, { key: 'kept', sizeBytes, seed: 1 });
-    disk.writeFault = code;
-    for (let at = 0; at < 5; at += 1) {
-      await expect(storeSample(store, { key: `k${at}`, sizeBytes })).rejects.toMatchObject({
-        name: 'StoreFault',
-        reason,
-      });
-    }
-    expect(events).toMatchObject([{ level: 'warn', message }]);
-    expect(await readKey(store, 'kept')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
-    expect(await bodyFiles(dir)).toHaveLength(2);
-  });
+  it.each(faults)(
+    '(%s) refuses with %s, is logged once, and stored entries are served',
+    async (code, reason, message) => {
+      const { disk, store, events, dir } = await openOnFailingDisk();
+      await storeSample(store, { key: 'kept', sizeBytes, seed: 1 });
+      disk.writeFault = code;
+      for (let at = 0; at < 5; at += 1) {
+        await expect(storeSample(store, { key: `k${at}`, sizeBytes })).rejects.toMatchObject({
+          name: 'StoreFault',
+          reason,
+        });
+      }
+      expect(events).toMatchObject([{ level: 'warn', message }]);
+      expect(await readKey(store, 'kept')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+      expect(await bodyFiles(dir)).toHaveLength(2);
+    },
+  );
 
-  it('is tried again after a while, by one writer at a time, and storing comes back', async () => {
+  it('is tried again after a while, by one writer at a time, and storing goes on again', async () => {
     const { disk, store, events, clock } = await openOnFailingDisk();
     disk.writeFault = 'ENOSPC';
     await expect(storeSample(store, { key: 'k', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
@@ -66,7 +69,7 @@ describe('a disk that cannot be written', () => {
     ]);
   });
 
-  it('in the middle of a body keeps what the writer has readable, and leaves no file', async () => {
+  it('in the middle of a body keeps the written blocks readable, and leaves no file', async () => {
     const { disk, store, dir } = await openOnFailingDisk();
     const writer = await openSampleWriter(store, { key: 'k', sizeBytes });
     for (let index = 0; index < 3; index += 1) {
@@ -95,7 +98,7 @@ describe('a disk that cannot be written', () => {
     expect(await bodyFiles(dir)).toHaveLength(2);
   });
 
-  it('in the middle of a part leaves what was written before, for those who come later', async () => {
+  it('in the middle of a part keeps the blocks that were written before for later writers', async () => {
     const { disk, store, clock } = await openOnFailingDisk();
     const sample = { key: 'k', sizeBytes, seed: 1 };
     const entry = await storePart(store, sample, [0]);
@@ -134,7 +137,7 @@ describe('a disk that cannot be written', () => {
   });
 });
 
-it('a disk that is full now and then is not told of over and over', async () => {
+it('a disk that is full again and again is logged once in ten minutes', async () => {
   const { disk, store, events, clock } = await openOnFailingDisk();
   const fail = async () => {
     disk.writeFault = 'ENOSPC';
@@ -151,7 +154,7 @@ it('a disk that is full now and then is not told of over and over', async () => 
 });
 
 describe('a disk that has less room than the store may use', () => {
-  it('lets the least used entries go, so that storing goes on', async () => {
+  it('evicts the least used entries, so that storing goes on', async () => {
     const { disk, store, events, clock } = await openOnFailingDisk();
     for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes });
     disk.writeFault = 'ENOSPC';
@@ -166,7 +169,7 @@ describe('a disk that has less room than the store may use', () => {
     expect(events.map((event) => event.level)).toEqual(['warn', 'info']);
   });
 
-  it('takes more again when the disk has more', async () => {
+  it('stores more again when the disk has more room', async () => {
     const { disk, store, clock } = await openOnFailingDisk();
     await storeSample(store, { key: 'k', sizeBytes });
     disk.writeFault = 'ENOSPC';
@@ -181,12 +184,12 @@ describe('a disk that has less room than the store may use', () => {
   });
 });
 
-describe('a disk that others have filled', () => {
-  it('is not filled to the last byte: new entries take the place of old ones', async () => {
+describe('a disk that other programs have filled', () => {
+  it('is not filled to the last byte: old entries are evicted for new ones', async () => {
     const { disk, store, events } = await openOnFailingDisk();
     for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes });
     disk.freeBytes = 32 * 1024 * 1024;
-    // The disk is looked at now and then only.
+    // The free space is measured only now and then.
     for (let at = 0; at < 300; at += 1) await storeSample(store, { key: `new${at}`, sizeBytes, seed: at });
     const kept: number[] = [];
     for (let at = 0; at < 300; at += 1) if ((await readKey(store, `new${at}`)) !== undefined) kept.push(at);
@@ -198,7 +201,7 @@ describe('a disk that others have filled', () => {
 });
 
 describe('a disk that cannot be read', () => {
-  it('costs the entry, and is told once', async () => {
+  it('costs the entry, and is logged once', async () => {
     const { disk, store, events } = await openOnFailingDisk();
     await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
     disk.readFault = 'EIO';
@@ -211,7 +214,7 @@ describe('a disk that cannot be read', () => {
 
 describe('a body that cannot be opened now', () => {
   it.each(['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM'])(
-    'for %s is not lost, and it is told aloud once',
+    'because of %s is not lost, and is logged at warn once',
     async (code) => {
       const { disk, store, events } = await openOnFailingDisk();
       await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
@@ -238,7 +241,7 @@ describe('open files', () => {
     expect(disk.opens).toBe(4);
   });
 
-  it('are given back, whatever happened', async ({ skip }) => {
+  it('are closed again, whatever happens', async ({ skip }) => {
     const descriptors = async () => (await readdir('/proc/self/fd').catch(() => skip('no /proc here'))).length;
     const { disk, store, clock } = await openOnFailingDisk(2 * 1024 * 1024);
     await storeSample(store, { key: 'warm', sizeBytes, seed: 1 });
@@ -264,14 +267,14 @@ describe('open files', () => {
         () => {},
       );
     }
-    // What was closing when they were counted first has closed by now.
+    // Files that were still closing at the first count have closed by now.
     await expect.poll(descriptors).toBeLessThanOrEqual(before);
     await store.close();
     expect(await descriptors()).toBeLessThan(before);
   });
 });
 
-/** Stores a part of one block and adds another one, before which it may be removed. */
+/** Stores a part of one block and writes block 0; removes the part between the two if `isRemoved`. */
 async function addToPart(store: Store, index: number, isRemoved: boolean): Promise<void> {
   const writer = await store.resume(await storePart(store, { key: 'p', sizeBytes }, [index]));
   if (isRemoved) await store.removeKey('p');

@@ -1,4 +1,4 @@
-/** What `kill -9` costs: what was not committed. */
+/** The disk store after `kill -9`: committed entries and blocks that were added to a part are kept. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,32 +18,32 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 
 const program = fileURLToPath(new URL('../support/processes/store-until-killed.ts', import.meta.url));
 
-/** What the program tells: an entry that it has stored, and a block that it has added to the one that is in parts. */
-type Told = Required<Pick<Sample, 'key' | 'sizeBytes' | 'seed'>> & { readonly partBlock: number };
+/** A line of the program: an entry that it has committed, and the index of a block that it has added to the part. */
+type Report = Required<Pick<Sample, 'key' | 'sizeBytes' | 'seed'>> & { readonly partBlock: number };
 
-/** Runs the program until it has told of so many commits, kills it, and gives all that it told. */
-async function storeUntilKilled(dir: string, commits: number): Promise<Told[]> {
+/** Runs the program until it has reported `commits` commits, and kills it; returns all reports. */
+async function storeUntilKilled(dir: string, commits: number): Promise<Report[]> {
   const child = spawn(process.execPath, [program, dir], { stdio: ['ignore', 'pipe', 'ignore'] });
   const gone = once(child, 'exit');
-  const told: Told[] = [];
+  const reports: Report[] = [];
   for await (const line of createInterface({ input: child.stdout })) {
-    told.push(JSON.parse(line));
-    if (told.length === commits) child.kill('SIGKILL');
+    reports.push(JSON.parse(line));
+    if (reports.length === commits) child.kill('SIGKILL');
   }
   await gone;
-  return told;
+  return reports;
 }
 
-it.each([1, 25])('keeps each block that was added to a part when it is killed after %i of them', async (commits) => {
+it.each([1, 25])('a process killed after %i reports has kept each block that it added to a part', async (commits) => {
   const dir = await temporaryDirectory();
-  const told = await storeUntilKilled(dir, commits);
+  const reports = await storeUntilKilled(dir, commits);
   const { store, events } = await openTestStore({ dir });
   const entry = await findFirst(store, 'part');
   if (entry === undefined) throw new Error('the part is gone');
   expect(entry.isComplete).toBe(false);
   const writer = await store.resume(entry);
   if (writer === undefined) throw new Error('the part cannot be resumed');
-  for (const { partBlock } of told) expect(writer.hasBlock(partBlock)).toBe(true);
+  for (const { partBlock } of reports) expect(writer.hasBlock(partBlock)).toBe(true);
   const part = { key: 'part', sizeBytes: entry.sizeBytes, seed: 7 };
   for (let index = 0; index < 512; index += 1) {
     const expected = blockOf(part, 16 * 1024, index);
@@ -56,17 +56,17 @@ it.each([1, 25])('keeps each block that was added to a part when it is killed af
   expect(events.filter((event) => event.level !== 'info')).toEqual([]);
 });
 
-it.each([1, 7, 40])('keeps all that was committed when it is killed after %i commits', async (commits) => {
+it.each([1, 7, 40])('a process killed after %i commits has kept all of them', async (commits) => {
   const dir = await temporaryDirectory();
-  const told = await storeUntilKilled(dir, commits);
-  expect(told.length).toBeGreaterThanOrEqual(commits);
+  const reports = await storeUntilKilled(dir, commits);
+  expect(reports.length).toBeGreaterThanOrEqual(commits);
   const { store, events } = await openTestStore({ dir });
-  const last = new Map(told.map((sample) => [sample.key, sample]));
+  const last = new Map(reports.map((sample) => [sample.key, sample]));
   for (const { key, sizeBytes, seed } of last.values()) {
     const entry = await findFirst(store, key);
     if (entry === undefined) throw new Error(`${key} is gone`);
     const bytes = await readEntry(store, entry);
-    // The one that was under way when it was killed may have been committed untold.
+    // The commit under way when the process was killed may have succeeded without a report.
     if (key === 'again' && entry.sizeBytes !== sizeBytes) continue;
     expect(bytes).toEqual(Buffer.from(patternBytes(0, sizeBytes, seed)));
   }
@@ -75,7 +75,7 @@ it.each([1, 7, 40])('keeps all that was committed when it is killed after %i com
     .poll(() => events.map((event) => event.message))
     .toEqual(['Files without an entry were removed from the store.']);
   const inFiles = new Set<string>();
-  for (let at = 0; at <= told.length + 1; at += 1) {
+  for (let at = 0; at <= reports.length + 1; at += 1) {
     for (const key of [`k${at}`, 'again']) {
       const entry = await findFirst(store, key);
       if (entry !== undefined && entry.sizeBytes > 32 * 1024) inFiles.add(entry.generation);

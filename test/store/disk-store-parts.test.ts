@@ -1,4 +1,4 @@
-/** Entries of the disk store that are there in part: what they take, what they keep, and whose files are whose. */
+/** Parts (incomplete entries) in the disk store: their room, their files, and what a restart keeps. */
 
 import { cp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -32,13 +32,13 @@ async function resumed(store: Store, entry: StoredEntry | undefined): Promise<En
   return writer;
 }
 
-/** What the body files of a store take on the disk, in bytes. */
+/** Returns the space that the body files of a store take on the disk, in bytes. */
 async function takenBytes(dir: string): Promise<number> {
   const stats = await Promise.all((await bodyFiles(dir)).map((path) => stat(path)));
   return stats.reduce((sum, { blocks }) => sum + 512 * blocks, 0);
 }
 
-/** What a closed store counts for all its entries. */
+/** Returns the bytes that the index of a closed store counts for all its entries. */
 function countedBytes(dir: string): number {
   const database = new DatabaseSync(join(dir, 'index.sqlite'));
   const { allocated_bytes: bytes } = { ...database.prepare('SELECT allocated_bytes FROM room').get() };
@@ -46,8 +46,8 @@ function countedBytes(dir: string): number {
   return Number(bytes);
 }
 
-describe('over a restart', () => {
-  it('keeps the blocks that it has, and takes the others', async () => {
+describe('a part, after a restart,', () => {
+  it('still has its blocks, and accepts the others', async () => {
     const first = await openTestStore();
     const writer = await openSampleWriter(first.store, sample);
     await writeBlocks(writer, block, sample, [63, 7]);
@@ -67,7 +67,7 @@ describe('over a restart', () => {
     expect(await readKey(third.store, 'k')).toEqual(whole);
   });
 
-  it('keeps a small body, which is in files then', async () => {
+  it('can be completed even if its body is small, and its files are removed with it', async () => {
     const small = { ...sample, sizeBytes: block + 9 };
     const { store: first, dir } = await openTestStore();
     await storePart(first, small, [1]);
@@ -85,7 +85,7 @@ describe('over a restart', () => {
 });
 
 describe('the room that is counted', () => {
-  it('is what the blocks take that are there', async () => {
+  it('is that of the blocks that are present', async () => {
     const { store, dir } = await openTestStore();
     for (let at = 0; at < 8; at += 1) await storePart(store, { ...sample, key: `k${at}` }, [at, 63 - at]);
     await store.close();
@@ -95,7 +95,7 @@ describe('the room that is counted', () => {
     expect(countedBytes(dir)).toBeLessThan(taken + 8 * 2 * 4096);
   });
 
-  it('grows when a part does, and stays when its metadata is replaced', async () => {
+  it('grows with a part, and not when its metadata is replaced', async () => {
     const { store, dir } = await openTestStore();
     const entry = await storePart(store, sample, [0]);
     await store.replaceMetadata(entry, sampleMetadata('x'.repeat(1000)));
@@ -106,13 +106,13 @@ describe('the room that is counted', () => {
     expect(countedBytes(dir)).toBeLessThan((await takenBytes(dir)) + 4 * 4096);
   });
 
-  it('follows what is written, though it should end suddenly', async () => {
+  it('covers the written blocks even after a sudden end of the process', async () => {
     const { store, dir } = await openTestStore();
     const large = { ...sample, sizeBytes: 30 * 1024 * 1024 };
     const writer = await openSampleWriter(store, large);
     await writer.publish(sampleMetadata(3));
     await writeBlocks(writer, block, large, Array(1600).keys());
-    // What a sudden end would leave.
+    // The copy has what a sudden end would leave.
     const copy = await temporaryDirectory();
     await cp(dir, copy, { recursive: true });
     await writer[Symbol.asyncDispose]();
@@ -124,7 +124,7 @@ describe('the room that is counted', () => {
     expect(countedBytes(copy)).toBeLessThanOrEqual(taken + 64 * 1024 * 1024 * (1 / 256) + 64 * 1024);
   });
 
-  it('keeps within the size of the store, whatever is there in part', async () => {
+  it('stays within the size of the store, however many entries are parts', async () => {
     const maxSizeBytes = 4 * 1024 * 1024;
     const { store, dir } = await openTestStore({ maxSizeBytes });
     for (let at = 0; at < 60; at += 1) {
@@ -143,7 +143,7 @@ describe('the room that is counted', () => {
 });
 
 describe('the files of a part', () => {
-  it('are removed with it, though somebody writes it', async () => {
+  it('are removed with it, even while it has a writer', async () => {
     const { store, dir } = await openTestStore();
     const writer = await resumed(store, await storePart(store, sample, [1]));
     await store.removeKey('k');
@@ -154,7 +154,7 @@ describe('the files of a part', () => {
     expect(await bodyFiles(dir)).toEqual([]);
   });
 
-  it('are not swept while the index is lost, and are committed to the new one', async () => {
+  it('are not swept when the index is lost, and its writer commits them to the new one', async () => {
     const { store, dir, events } = await lostIndex();
     const writer = await resumed(store, await findFirst(store, 'k'));
     await trashIndex(dir);
@@ -167,7 +167,7 @@ describe('the files of a part', () => {
     expect(await readKey(store, 'k')).toEqual(whole);
   });
 
-  it('are opened once, by whoever reads and writes', async () => {
+  it('are opened once for all readers and writers', async () => {
     const disk = new FailingFileSystem();
     const { store } = await openTestStore({ fileSystem: disk.fileSystem });
     const writer = await openSampleWriter(store, sample);
@@ -188,7 +188,7 @@ describe('the files of a part', () => {
     ['the body', 0],
     ['the sidecar', 1],
   ];
-  it.each(losses)('are needed: without %s it cannot be resumed, and is gone', async (_, at) => {
+  it.each(losses)('are needed: without %s it cannot be resumed, and is dropped', async (_, at) => {
     const { store, dir, events } = await openTestStore();
     const entry = await storePart(store, sample, [1]);
     await rm((await bodyFiles(dir))[at] ?? '');
@@ -197,7 +197,7 @@ describe('the files of a part', () => {
     expect(events).toMatchObject([{ level: 'warn' }]);
   });
 
-  it('that cannot be opened for want of descriptors are there later', async () => {
+  it('are kept when they cannot be opened for lack of descriptors', async () => {
     const disk = new FailingFileSystem();
     const { store, events } = await openTestStore({ fileSystem: disk.fileSystem });
     const entry = await storePart(store, sample, [1]);
@@ -209,7 +209,7 @@ describe('the files of a part', () => {
   });
 });
 
-/** A store with many entries, and a part among them, whose index is not in memory. */
+/** Opens a store with many entries, one of them a part, whose index has not been read yet. */
 async function lostIndex() {
   const { store, dir } = await openTestStore();
   for (let at = 0; at < 400; at += 1) await storeSample(store, { key: `other${at}`, sizeBytes: 700 });
@@ -218,7 +218,7 @@ async function lostIndex() {
   return await openTestStore({ dir });
 }
 
-/** Overwrites all of an index but its first page. */
+/** Overwrites an index except for its first page. */
 async function trashIndex(dir: string): Promise<void> {
   const path = join(dir, 'index.sqlite');
   await overwrite(path, 4096, Buffer.alloc((await stat(path)).size - 4096, 0xa5));

@@ -1,4 +1,4 @@
-/** Pinned generations on the disk: they outlive a restart, and what is expired does not stay long. */
+/** Pinned generations in the disk store: they outlive a restart, and are removed soon after their pins end. */
 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -18,7 +18,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 const block = 16 * 1024;
 const pinMs = 60_000;
 
-/** Stores two generations of each key, the first of them pinned until the same instant, and tells it. */
+/** Stores two generations of each key, the first one pinned; returns when all pins end, in epoch milliseconds. */
 async function storePinned(store: Store, keys: readonly string[], sizeBytes: number, now: number): Promise<number> {
   const pinPreviousUntil = now + pinMs;
   for (const key of keys) {
@@ -31,7 +31,7 @@ async function storePinned(store: Store, keys: readonly string[], sizeBytes: num
   return pinPreviousUntil;
 }
 
-/** How many rows the index of a closed store has, and how many of them are pinned. */
+/** Counts the rows, and the pinned ones, of the index of a closed store. */
 function rowsOf(dir: string): { rows: unknown; pinned: unknown } {
   const database = new DatabaseSync(join(dir, 'index.sqlite'));
   try {
@@ -45,7 +45,7 @@ function rowsOf(dir: string): { rows: unknown; pinned: unknown } {
 }
 
 describe('a restart', () => {
-  it.each([700, 5 * block])('keeps what is pinned in time: %i bytes', async (sizeBytes) => {
+  it.each([700, 5 * block])('keeps a generation whose pin has not ended: %i bytes', async (sizeBytes) => {
     const first = await openTestStore();
     const pinnedUntil = await storePinned(first.store, ['k'], sizeBytes, first.clock.now());
     await first.store.close();
@@ -57,7 +57,7 @@ describe('a restart', () => {
     }
   });
 
-  it('after the time removes all that was pinned, with its files', async () => {
+  it('removes all generations whose pins have ended, with their files', async () => {
     const first = await openTestStore();
     const keys = Array.from({ length: 200 }, (_, at) => `k${at}`);
     await storePinned(first.store, keys, 700, first.clock.now());
@@ -74,7 +74,7 @@ describe('a restart', () => {
   });
 });
 
-it('what is expired leaves before anything else has to', async () => {
+it('generations whose pins have ended are evicted before current ones', async () => {
   const sizeBytes = 4 * block;
   const { store, clock } = await openTestStore({ maxSizeBytes: 24 * sizeBytes });
   const keys = Array.from({ length: 10 }, (_, at) => `k${at}`);
@@ -85,7 +85,7 @@ it('what is expired leaves before anything else has to', async () => {
   expect(await Promise.all(keys.map((key) => canOpen(store, key)))).toEqual(keys.map(() => true));
 });
 
-it('a pin in the index that was not written so costs the entry', async () => {
+it('a pin that was altered in the index costs the entry', async () => {
   const first = await openTestStore();
   await storePinned(first.store, ['k'], 700, first.clock.now());
   await storeSample(first.store, { key: 'other', sizeBytes: 700 });

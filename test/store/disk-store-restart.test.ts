@@ -1,4 +1,4 @@
-/** What a disk store keeps over a restart, and who may open its directory. */
+/** What a disk store keeps over a restart, and when its directory can be opened. */
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ describe('a restart', () => {
     expect(events).toEqual([]);
   });
 
-  it('keeps replaced metadata, the order of variants and what was removed', async () => {
+  it('keeps replaced metadata, the order of variants and removals', async () => {
     const first = await openTestStore();
     const older = await storeSample(first.store, { key: 'k', variant: 'older', sizeBytes: 1 });
     await storeSample(first.store, { key: 'k', variant: 'newer', sizeBytes: 3 * block });
@@ -51,7 +51,7 @@ describe('a restart', () => {
     expect(await bodyFiles(first.dir)).toHaveLength(2);
   });
 
-  it('with blocks of another size keeps what is inline, and forgets the rest', async () => {
+  it('with another block size keeps inline bodies, and forgets the others', async () => {
     const first = await openTestStore();
     await storeSample(first.store, { key: 'inline', sizeBytes: 2 * block, seed: 1 });
     await storeSample(first.store, { key: 'in files', sizeBytes: 3 * block, seed: 2 });
@@ -79,7 +79,7 @@ describe('a restart', () => {
     expect(await store.find('used')).toHaveLength(1);
   });
 
-  it('evicts when it may keep less than before', async () => {
+  it('evicts when the size of the store was reduced', async () => {
     const first = await openTestStore();
     for (let at = 0; at < 20; at += 1) await storeSample(first.store, { key: `k${at}`, sizeBytes: 4 * block });
     await first.store.close();
@@ -89,7 +89,7 @@ describe('a restart', () => {
     expect(await store.find('k19')).toHaveLength(1);
   });
 
-  it('sweeps what was never committed, and nothing that is being written', async () => {
+  it('sweeps files of uncommitted bodies, and none that is being written', async () => {
     const { dir, store: first } = await openTestStore();
     await storeSample(first, { key: 'kept', sizeBytes: 3 * block });
     await first.close();
@@ -113,7 +113,7 @@ describe('a restart', () => {
   });
 });
 
-it('keeps within its size when small bodies make way for large ones', async () => {
+it('a store stays within its size when large bodies replace small ones', async () => {
   const maxSizeBytes = 24 * 1024 * 1024;
   const { store, dir } = await openTestStore({ maxSizeBytes });
   for (let at = 0; at < 1200; at += 1) await storeSample(store, { key: `small${at}`, sizeBytes: 30_000 });
@@ -149,7 +149,7 @@ describe('closing', () => {
 });
 
 describe('the directory', () => {
-  it('is created for its owner alone, with all that is in it', async () => {
+  it('and its files are created for their user alone', async () => {
     const dir = join(await temporaryDirectory(), 'a', 'b');
     const { store } = await openTestStore({ dir });
     await storeSample(store, { key: 'k', sizeBytes: 3 * block });
@@ -158,7 +158,7 @@ describe('the directory', () => {
     expect(modes).toEqual(['700', '600', '600', '600', '600']);
   });
 
-  it('is refused to a second one as long as the first has it', async () => {
+  it('is refused to a second store while the first one has it open', async () => {
     const first = await openTestStore();
     await expect(openTestStore({ dir: first.dir })).rejects.toMatchObject({
       name: 'StoreFault',
@@ -182,7 +182,7 @@ describe('the directory', () => {
 
   it('is refused when its index cannot be opened', async () => {
     const dir = await temporaryDirectory();
-    // A directory in its place stops root too, whom no mode stops.
+    // A directory in its place fails for root too, for whom no file mode does.
     await mkdir(join(dir, 'index.sqlite'));
     await expect(openTestStore({ dir })).rejects.toMatchObject({
       name: 'StoreFault',
@@ -190,7 +190,7 @@ describe('the directory', () => {
     });
   });
 
-  it('is refused when its format is a newer one', async () => {
+  it('is refused when its format is newer', async () => {
     const { store, dir } = await openTestStore();
     await storeSample(store, { key: 'k', sizeBytes: 1 });
     await store.close();

@@ -1,4 +1,4 @@
-/** Tags on the disk: they outlive a restart, their rows go with the entries, and damage to them costs entries at most. */
+/** Tags in the disk store: they outlive a restart, their rows are deleted with the entries, and damage costs at most entries. */
 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -29,7 +29,7 @@ function changeIndex(dir: string, sql: string): void {
   database.close();
 }
 
-/** The tags in the index of a closed store, sorted. */
+/** Returns the tags in the index of a closed store, sorted. */
 function tagsIn(dir: string): unknown[] {
   const database = new DatabaseSync(join(dir, 'index.sqlite'));
   try {
@@ -41,7 +41,7 @@ function tagsIn(dir: string): unknown[] {
 }
 
 describe('a restart', () => {
-  it.each([700, inFiles])('keeps the tags of entries of %i bytes, and removes with them their files', async (size) => {
+  it.each([700, inFiles])('keeps the tags of entries of %i bytes; a removal by them deletes files', async (size) => {
     const first = await openTestStore();
     await storeTagged(first.store, { key: 'whole', sizeBytes: size }, ['t', 'u']);
     const part = await storePart(first.store, { key: 'part', sizeBytes: inFiles }, [1]);
@@ -61,7 +61,7 @@ describe('a restart', () => {
     expect(events).toEqual([]);
   });
 
-  it('keeps what was removed by tag removed', async () => {
+  it('keeps removals by tag', async () => {
     const first = await openTestStore();
     for (const sizeBytes of [700, inFiles]) await storeTagged(first.store, { key: `${sizeBytes}`, sizeBytes }, ['t']);
     await first.store.removeTagged('t');
@@ -80,9 +80,9 @@ describe('the rows of tags', () => {
     ['was removed', async (store) => store.removeEntry(await current(store))],
     ['was removed with its key', (store) => store.removeKey('k')],
     ['was removed by tag', (store) => store.removeTagged('b')],
-    ['was pushed out', (store) => pushOut(store, inFiles)],
+    ['was evicted', (store) => pushOut(store, inFiles)],
   ];
-  it.each(departures)('go when their entry %s', async (_, depart) => {
+  it.each(departures)('are deleted when their entry %s', async (_, depart) => {
     const { store, dir } = await openTestStore({ maxSizeBytes: 20 * inFiles });
     await storeTagged(store, sample, ['a', 'b', 'a']);
     await depart(store);
@@ -90,7 +90,7 @@ describe('the rows of tags', () => {
     expect(tagsIn(dir)).toEqual([]);
   });
 
-  it('go with bodies whose blocks have another size', async () => {
+  it('are deleted with bodies whose blocks have another size', async () => {
     const first = await openTestStore();
     await storeTagged(first.store, sample, ['files']);
     await storeTagged(first.store, { key: 'inline', sizeBytes: 1 }, ['inline']);
@@ -101,7 +101,7 @@ describe('the rows of tags', () => {
     expect(tagsIn(first.dir)).toEqual(['inline']);
   });
 
-  it('are there once for each tag that an entry has now', async () => {
+  it('exist once for each current tag of an entry', async () => {
     const { store, dir } = await openTestStore();
     await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: 0 });
     await writer.publish(taggedMetadata(0, ['published', 'both']));
@@ -113,7 +113,7 @@ describe('the rows of tags', () => {
   });
 });
 
-it('very many entries are removed a few at a time, and others get their turn', async () => {
+it('very many entries are removed a few at a time, and other work gets its turn', async () => {
   const { store } = await openTestStore();
   for (let at = 0; at < 200; at += 1) await storeTagged(store, { key: `k${at}`, sizeBytes: 1 }, ['t']);
   const removing = store.removeTagged('t');
@@ -123,7 +123,7 @@ it('very many entries are removed a few at a time, and others get their turn', a
   expect(await store.find('k199')).toEqual([]);
 });
 
-it('a store that is closed while it removes by tag ends that', async () => {
+it('closing the store ends a removal by tag', async () => {
   const { store, events } = await openTestStore();
   for (let at = 0; at < 200; at += 1) await storeTagged(store, { key: `k${at}`, sizeBytes: 1 }, ['t']);
   const removing = store.removeTagged('t');
@@ -133,7 +133,7 @@ it('a store that is closed while it removes by tag ends that', async () => {
 });
 
 describe('damage', () => {
-  /** A store with one entry that has a tag, whose index is changed while it is closed. */
+  /** Opens a store with one tagged entry, whose index was changed by `sql` while the store was closed. */
   async function damagedStore(sql: string) {
     const { store, dir } = await openTestStore();
     await storeTagged(store, { key: 'k', sizeBytes: 700, seed: 1 }, ['t']);
@@ -142,21 +142,21 @@ describe('damage', () => {
     return await openTestStore({ dir });
   }
 
-  it('to the row of an entry that has the tag costs the entry, and is told', async () => {
+  it('to the row of an entry that has the tag costs the entry, and is logged', async () => {
     const { store, events } = await damagedStore("UPDATE entries SET key = 'other'");
     expect(await store.removeTagged('t')).toEqual([]);
     for (const key of ['k', 'other']) expect(await store.find(key)).toEqual([]);
     expect(events).toMatchObject([{ level: 'warn', message: 'A stored entry was damaged and has been removed.' }]);
   });
 
-  it('to the row of a tag removes nothing that does not have it', async () => {
+  it('to the row of a tag does not remove an entry without that tag', async () => {
     const { store, events } = await damagedStore("UPDATE tags SET tag = 'u'");
     expect(await store.removeTagged('u')).toEqual([]);
     expect(await canOpen(store, 'k')).toBe(true);
     expect(events).toEqual([]);
   });
 
-  it('that left tags of no entry does not keep the next entry from having them', async () => {
+  it('that left a tag of a nonexistent entry does not disturb the next entry', async () => {
     const { store, events } = await damagedStore("INSERT INTO tags SELECT 't', id + 1 FROM entries");
     await storeTagged(store, { key: 'next', sizeBytes: 700 }, ['t']);
     expect(await store.removeTagged('t')).toEqual(['k', 'next']);

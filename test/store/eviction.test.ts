@@ -1,4 +1,4 @@
-/** The eviction of the disk store: SIEVE over the rows of its index, what it keeps over a restart, and whom it spares. */
+/** The eviction of the disk store: SIEVE over the rows of its index, also over restarts, with entries that are held. */
 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -13,7 +13,7 @@ import { temporaryDirectory } from '../support/stores/disk-store.ts';
 import { SieveModel } from '../support/stores/eviction-models.ts';
 import { sampleMetadata } from '../support/stores/stored-sample.ts';
 
-/** An index that entries of one byte are put into, with the eviction over it. */
+/** An index of entries of one byte each, and its eviction. */
 class EvictedIndex {
   readonly held = new Set<string>();
   readonly #connection: IndexConnection;
@@ -45,20 +45,20 @@ class EvictedIndex {
     this.#eviction.touch(name);
   }
 
-  /** Takes steps until an entry has left or none may; gives the names of those that are left of these. */
+  /** Takes steps until an entry is evicted or none can be; returns which of `names` are left. */
   evict(names: readonly string[]): string[] {
     const before = this.allocatedBytes;
     while (this.allocatedBytes === before && this.#eviction.step(1));
     return names.filter((name) => this.#index.has(name));
   }
 
-  /** Takes so many steps, or fewer where none is worth it any more; tells how many. */
+  /** Takes at most `most` steps, until one reports that nothing is left to do; returns how many. */
   steps(most: number): number {
     for (let steps = 1; steps < most; steps += 1) if (!this.#eviction.step(1)) return steps;
     return most;
   }
 
-  /** Writes what is in use. */
+  /** Writes the uses to the index. */
   flush(): void {
     this.#eviction.flush();
   }
@@ -78,7 +78,7 @@ async function openIndex(): Promise<{ dir: string; index: EvictedIndex }> {
 
 const letters = [...'abcdefgh'];
 
-it('takes whom the model takes, whatever comes and is used, over restarts too', async () => {
+it('the eviction takes the same entries as the model in random use, over restarts too', async () => {
   const steps = fc.array(fc.oneof(fc.constant('restart' as const), fc.nat(9)), { minLength: 5, maxLength: 60 });
   await fc.assert(
     fc.asyncProperty(steps, fc.integer({ min: 1, max: 7 }), async (chosen, capacity) => {
@@ -106,7 +106,7 @@ it('takes whom the model takes, whatever comes and is used, over restarts too', 
 });
 
 describe('an entry', () => {
-  it('that is held stays, and the hand goes on', async () => {
+  it('that is held is not evicted, and the hand goes on', async () => {
     const { index } = await openIndex();
     for (const name of letters) index.put(name);
     for (const name of ['a', 'b']) index.held.add(name);
@@ -115,11 +115,11 @@ describe('an entry', () => {
     expect(index.evict(letters)).toEqual([...'abefgh']);
   });
 
-  it('leaves though all are used all the time', async () => {
+  it('is evicted although all are in constant use', async () => {
     const { index } = await openIndex();
     for (const name of letters) index.put(name);
     const touched: string[] = [];
-    // Whoever is asked for is used again at once.
+    // Each entry that the eviction looks at is used again at once.
     index.held.has = (name) => {
       touched.push(name);
       index.touch(name);
@@ -129,7 +129,7 @@ describe('an entry', () => {
     expect(touched.length).toBeLessThan(5 * letters.length);
   });
 
-  it('does not leave when all are held, and the search comes to an end', async () => {
+  it('is not evicted when all are held, and the search ends', async () => {
     const { index } = await openIndex();
     for (const name of letters) {
       index.put(name);
@@ -140,7 +140,7 @@ describe('an entry', () => {
     expect(index.evict(letters)).toEqual([...'abcdefh']);
   });
 
-  it('of an earlier generation leaves no trace in the order', async () => {
+  it('that is put again goes to the end of the order', async () => {
     const { index } = await openIndex();
     for (const name of letters) index.put(name);
     index.touch('a');
@@ -149,7 +149,7 @@ describe('an entry', () => {
   });
 });
 
-it('of many entries that are used, a few at a time are passed', async () => {
+it('the hand passes many used entries over several steps', async () => {
   const { index } = await openIndex();
   const names = Array.from({ length: 300 }, (_, at) => `n${at}`);
   for (const name of names) index.put(name);
@@ -158,7 +158,7 @@ it('of many entries that are used, a few at a time are passed', async () => {
   expect(index.evict(names)).toEqual(names.filter((name) => name !== 'n250' && name !== 'n0'));
 });
 
-it('comes to an end while another process keeps the index locked, although all are in use', async () => {
+it('an eviction ends while another process keeps the index locked, although all entries are in use', async () => {
   const dir = await temporaryDirectory();
   const index = new EvictedIndex(dir, { instance: 'w1', isFirst: true, fallen: [] });
   onTestFinished(() => index.close());
@@ -174,7 +174,7 @@ it('comes to an end while another process keeps the index locked, although all a
   expect(index.evict(names).length).toBeLessThan(names.length);
 });
 
-it('more uses than are kept in memory are not forgotten', async () => {
+it('ten thousand uses are kept over a restart', async () => {
   const { dir, index } = await openIndex();
   const names = Array.from({ length: 10_000 }, (_, at) => `n${at}`);
   for (const name of names) index.put(name);

@@ -1,4 +1,4 @@
-/** An index that another process keeps locked: it is no damage, it fails no request, and it does not turn storing off. */
+/** An index that another process keeps locked: that is no damage, fails no request, and does not turn storing off. */
 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -15,7 +15,7 @@ import {
 
 const block = 16 * 1024;
 
-/** A shared store with an entry, and somebody who keeps its index locked for changes until told otherwise. */
+/** Opens a shared store with an entry, whose index another connection keeps locked for changes until `unlock`. */
 async function lockedStore() {
   const directory = await createSharedDirectory();
   const opened = await directory.open();
@@ -26,7 +26,7 @@ async function lockedStore() {
   return { ...opened, entry, unlock: () => other.exec('ROLLBACK') };
 }
 
-it('costs what was to be stored, is told once, and all is as before when it ends', async () => {
+it('a locked index refuses new entries, is logged once, and storing works again once it is unlocked', async () => {
   const { store, events, unlock } = await lockedStore();
   const sample = { key: 'new', sizeBytes: 3 * block };
   await using writer = await openSampleWriter(store, sample).catch((error) => {
@@ -51,7 +51,7 @@ it('costs what was to be stored, is told once, and all is as before when it ends
   ]);
 });
 
-it('does not keep what is removed from being gone for those who ask here, and for all in the end', async () => {
+it('an entry removed while the index is locked is gone at once, and stays gone afterwards', async () => {
   const { store, entry, unlock } = await lockedStore();
   await store.removeEntry(entry);
   expect(await store.find('k')).toEqual([]);
@@ -63,7 +63,7 @@ it('does not keep what is removed from being gone for those who ask here, and fo
   expect(await findFirst(store, 'k')).toMatchObject({ sizeBytes: 1 });
 });
 
-it('is waited for once, and not by each change anew while it lasts', async () => {
+it('a locked index is waited for once, not by each change', async () => {
   const { store, unlock } = await lockedStore();
   await expect(storeSample(store, { key: 'first', sizeBytes: 1 })).rejects.toMatchObject({ reason: 'io' });
   const before = performance.now();

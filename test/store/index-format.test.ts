@@ -1,4 +1,4 @@
-/** The formats of the index: a store of an older one is taken over as it is. */
+/** The formats of the index: a store of an older format is upgraded and keeps its entries. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ const small = { key: 'small', variant: 'v', sizeBytes: 700, seed: 1, isUsed: fal
 const large = { key: 'large', variant: '', sizeBytes: 5 * block + 3, seed: 2, isUsed: true };
 
 describe('a store of format 1', () => {
-  it('is as it was, and every entry is complete', async () => {
+  it('keeps its entries, all of them complete', async () => {
     const { store, events, dir } = await openTestStore({ dir: await storeOfFormatOne([small, large]) });
     for (const { key, variant, sizeBytes, seed } of [small, large]) {
       const metadata = sampleMetadata(seed);
@@ -81,7 +81,7 @@ describe('a store of format 2', () => {
   const part = { ...large, key: 'part', seed: 3, isComplete: false, pinnedUntil: null };
   const inline = { ...small, ...current, seed: 4 };
 
-  it('is as it was: what is whole, in part and pinned', async () => {
+  it('keeps its entries: whole, in part and pinned', async () => {
     const { store, events, dir } = await openTestStore({ dir: await storeOfFormatTwo([inFiles, pin, part, inline]) });
     for (const [key, ...samples] of [
       ['large', inFiles],
@@ -105,7 +105,7 @@ describe('a store of format 2', () => {
     expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
   });
 
-  it('has no tags, and takes them', async () => {
+  it('has no tags, and accepts them', async () => {
     const { store } = await openTestStore({ dir: await storeOfFormatTwo([inFiles, inline]) });
     expect(await store.removeTagged('t')).toEqual([]);
     for (const key of ['large', 'small']) {
@@ -129,7 +129,7 @@ describe('a store of format 2', () => {
 });
 
 describe('a store of format 3', () => {
-  it('is as it was, and tells how many entries it has', async () => {
+  it('keeps its entries, and counts them', async () => {
     const { store, events, dir } = await openTestStore({ dir: await storeOfFormatThree([small, large], 't') });
     expect(store.readUsage().entryCount).toBe(2);
     for (const { key, sizeBytes, seed } of [small, large]) {
@@ -146,7 +146,7 @@ describe('a store of format 3', () => {
 });
 
 describe('a store of format 4', () => {
-  it('is as it was', async () => {
+  it('keeps its entries and their count', async () => {
     const { store, events, dir } = await openTestStore({ dir: await storeOfFormatFour([small, large], 't') });
     expect(store.readUsage().entryCount).toBe(2);
     for (const { key, sizeBytes, seed } of [small, large]) {
@@ -162,8 +162,8 @@ describe('a store of format 4', () => {
   });
 });
 
-describe('the account of what all entries take', () => {
-  /** A closed store of ten entries, whose index is changed. */
+describe('the account of the room of all entries', () => {
+  /** Closes a store of ten entries and changes its index by `sql`; returns the directory. */
   async function changedStore(sql: string): Promise<string> {
     const { store, dir } = await openTestStore();
     for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 5 * block });
@@ -175,11 +175,11 @@ describe('the account of what all entries take', () => {
   }
 
   const damages: readonly [string, string][] = [
-    ['of which a bit is flipped', 'UPDATE room SET allocated_bytes = allocated_bytes + (1 << 40)'],
+    ['with a flipped bit', 'UPDATE room SET allocated_bytes = allocated_bytes + (1 << 40)'],
     ['that is negative', 'UPDATE room SET allocated_bytes = -5, negated_bytes = 5'],
-    ['that is gone', 'DELETE FROM room'],
+    ['that is missing', 'DELETE FROM room'],
   ];
-  it.each(damages)('%s is made anew', async (_, sql) => {
+  it.each(damages)('%s is computed again', async (_, sql) => {
     const dir = await changedStore(sql);
     const { store } = await openTestStore({ dir });
     await storeSample(store, { key: 'new', sizeBytes: 5 * block });
@@ -188,7 +188,7 @@ describe('the account of what all entries take', () => {
     expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
   });
 
-  it('that a damaged row made wrong is made anew before it refuses anything', async () => {
+  it('that a damaged row made too large is computed again after at most one refusal', async () => {
     const dir = await changedStore('UPDATE room SET allocated_bytes = 1 << 40, negated_bytes = -(1 << 40)');
     const { store } = await openTestStore({ dir });
     await storeSample(store, { key: 'first', sizeBytes: 5 * block }).catch(() => {});
@@ -199,7 +199,7 @@ describe('the account of what all entries take', () => {
   });
 });
 
-/** The format of an index, and whether its account is right. */
+/** Returns the format of an index, and whether its account matches its rows. */
 function openedFormat(dir: string): { format: unknown; accounted: boolean } {
   const database = new DatabaseSync(join(dir, 'index.sqlite'));
   try {

@@ -1,4 +1,4 @@
-/** An index of many entries: whatever it is asked, it looks up and scans nothing, so that the start is instant too. */
+/** The query plans of an index with many entries: no statement scans a table, so the start takes no time either. */
 
 import { join } from 'node:path';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -19,7 +19,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 const rowCount = 200_000;
 const block = 16 * 1024;
 
-/** A directory with an index of many entries, among them those that were stored before. */
+/** Creates a directory whose index has many rows besides those of a few stored entries. */
 async function largeIndex(): Promise<string> {
   const { store, dir } = await openTestStore();
   await storeSample(store, { key: 'inline', sizeBytes: 700 });
@@ -40,7 +40,7 @@ async function largeIndex(): Promise<string> {
   return dir;
 }
 
-/** Records the SQL of all statements that are run from now on, but not of those about the tables themselves. */
+/** Records the SQL of all statements that are run from now on, except those about the schema. */
 function recordStatements(): Set<string> {
   const statements = new Set<string>();
   for (const method of ['all', 'get', 'run'] as const) {
@@ -53,7 +53,7 @@ function recordStatements(): Set<string> {
   }
   const exec = DatabaseSync.prototype.exec;
   vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (this: DatabaseSync, sql) {
-    // The tables that the opening compares with are made in memory.
+    // Opening compares the tables with a schema that it creates in memory.
     if (this.location() !== null && /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.test(sql)) statements.add(sql);
     exec.call(this, sql);
   });
@@ -61,13 +61,13 @@ function recordStatements(): Set<string> {
   return statements;
 }
 
-/** What SQLite would do to run these, of that what goes through a whole table. */
+/** Returns the steps in the query plans of these statements that scan a whole table. */
 function scansOf(dir: string, statements: Iterable<string>): string[] {
   const database = new DatabaseSync(join(dir, 'index.sqlite'));
   try {
     return [...statements].flatMap((sql) => {
       const steps = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all();
-      // There are as many rows of instances as there are processes.
+      // The table of instances has only one row per process.
       const scans = steps.filter(({ detail }) => /\bSCAN (?!instances\b)/.test(String(detail)));
       return scans.map(({ detail }) => `${detail}: ${sql}`);
     });
@@ -76,7 +76,7 @@ function scansOf(dir: string, statements: Iterable<string>): string[] {
   }
 }
 
-it(`an index of ${rowCount} entries is opened and asked without a scan`, async () => {
+it(`an index of ${rowCount} entries is opened and read without a scan`, async () => {
   const dir = await largeIndex();
   const statements = recordStatements();
   const { store } = await openTestStore({ dir, maxSizeBytes: 2 * 4096 * rowCount });
@@ -121,7 +121,7 @@ it(`an index of ${rowCount} entries is changed and evicted from without a scan`,
   expect(scansOf(dir, statements)).toEqual([]);
 });
 
-it('an entry without tags costs no statement about tags', async () => {
+it('an entry without tags runs no statement about tags', async () => {
   const { store } = await openTestStore();
   const statements = recordStatements();
   for (const sizeBytes of [1, 5 * block]) {

@@ -1,9 +1,9 @@
-/** Buffers that are used again: by one at a time, and only when they were given back. */
+/** Lent buffers: they are reused only after they were given back, by one borrower at a time. */
 
 import { expect, it } from 'vitest';
 import { LentBuffers } from '../../src/store/disk/bodies/synchronous-io.ts';
 
-it('gives a buffer that was given back to the next one who wants about so many bytes', () => {
+it('a buffer that was given back is lent again for about the same number of bytes', () => {
   const buffers = new LentBuffers();
   const first = buffers.lend(70_000);
   buffers.giveBack(first.subarray(10, 20));
@@ -12,7 +12,7 @@ it('gives a buffer that was given back to the next one who wants about so many b
   expect(buffers.lend(90_000).buffer).not.toBe(first.buffer);
 });
 
-it('never gives one to two, however often it is given back', () => {
+it('a buffer that is given back twice is lent only once', () => {
   const buffers = new LentBuffers();
   const first = buffers.lend(10_000);
   buffers.giveBack(first);
@@ -20,7 +20,7 @@ it('never gives one to two, however often it is given back', () => {
   expect(buffers.lend(10_000).buffer).not.toBe(buffers.lend(10_000).buffer);
 });
 
-it('takes nothing that was not lent from it, or of another size', () => {
+it('foreign buffers are not taken back, and a buffer is not lent for another size', () => {
   const buffers = new LentBuffers();
   const others = [new Uint8Array(16_384), Buffer.allocUnsafeSlow(16_384), new LentBuffers().lend(16_384)];
   for (const other of others) buffers.giveBack(other);
@@ -30,12 +30,12 @@ it('takes nothing that was not lent from it, or of another size', () => {
   expect(buffers.lend(40_000).buffer).not.toBe(taken.buffer);
 });
 
-it('keeps no more ready than eight MiB, and nothing that is very large', () => {
+it('at most eight MiB are kept for reuse, and no very large buffer', () => {
   const buffers = new LentBuffers();
-  const given = Array.from({ length: 20 }, () => buffers.lend(512 * 1024));
+  const lent = Array.from({ length: 20 }, () => buffers.lend(512 * 1024));
   const large = buffers.lend(600_000);
-  for (const each of [...given, large]) buffers.giveBack(each);
+  for (const each of [...lent, large]) buffers.giveBack(each);
   const again = new Set(Array.from({ length: 20 }, () => buffers.lend(512 * 1024).buffer));
-  expect(given.filter(({ buffer }) => again.has(buffer))).toHaveLength(16);
+  expect(lent.filter(({ buffer }) => again.has(buffer))).toHaveLength(16);
   expect(buffers.lend(600_000).buffer).not.toBe(large.buffer);
 });

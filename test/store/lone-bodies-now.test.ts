@@ -1,4 +1,4 @@
-/** Bodies of one block in a file: when they are in memory, and how they are read in the same tick where they are not. */
+/** Bodies of one block in a file: when they are in memory, and how they are otherwise read in the same tick. */
 
 import { describe, expect, it } from 'vitest';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
@@ -13,11 +13,11 @@ const KiB = 1024;
 const block = 256 * KiB;
 const lone = { key: 'k', sizeBytes: 64 * KiB, seed: 3 };
 const right = (start: number, end: number) => Buffer.from(patternBytes(start, end, lone.seed));
-/** Whether bytes are those from `start` up to `end`; a failure does not compare them one by one. */
+/** Checks that bytes are those from `start` up to `end`, without a slow diff of the bytes in a failure. */
 const areRight = (bytes: Uint8Array | undefined, start: number, end: number) =>
   bytes !== undefined && right(start, end).equals(bytes);
 
-/** A store on the disk with such a body, and memory in front of it. */
+/** Opens a disk store with a body of one block, and a memory tier in front of it. */
 async function storeWithLone() {
   const reads = new SteeredReads();
   const opened = await openTestStore({ blockSizeBytes: block, quickReads: reads.options });
@@ -27,19 +27,19 @@ async function storeWithLone() {
   return { ...opened, below: opened.store, store, reads, entry, body };
 }
 
-describe('what is in memory when it was written', () => {
+describe('memory, after a body was written, has', () => {
   it.each<[name: string, sizeBytes: number, isKept: boolean]>([
-    ['a small body, in its row', 32 * KiB, true],
+    ['a small body, which is in its row', 32 * KiB, true],
     ['no body of one block', 32 * KiB + 1, false],
     ['no body of a whole block', block, false],
-    ['the blocks of a longer one', block + 1, true],
+    ['the blocks of a longer body', block + 1, true],
   ])('%s', async (_name, size, isKept) => {
     const { store } = await storeWithLone();
     const entry = await storeSample(store, { ...lone, key: 'other', sizeBytes: size });
     expect(entry.peekBlock(0) !== undefined).toBe(isKept);
   });
 
-  it('a body of one block until its writer is done, for those who read along', async () => {
+  it('a body of one block until its writer is disposed', async () => {
     const { store } = await storeWithLone();
     await using writer = await openSampleWriter(store, { ...lone, key: 'other' });
     await writer.writeBlock(0, right(0, lone.sizeBytes));
@@ -49,8 +49,8 @@ describe('what is in memory when it was written', () => {
   });
 });
 
-describe('a body of one block that is not', () => {
-  it('is read as a whole, and in memory from then on', async () => {
+describe('a body of one block that is not in memory', () => {
+  it('is read as a whole, and is in memory from then on', async () => {
     const { entry, reads } = await storeWithLone();
     expect(areRight(entry.readNow?.(5, 70_000), 5, lone.sizeBytes)).toBe(true);
     expect([reads.count, reads.bytes]).toEqual([1, lone.sizeBytes]);
@@ -65,7 +65,7 @@ describe('a body of one block that is not', () => {
     expect(areRight(entry?.readBlockNow?.(0), 0, lone.sizeBytes)).toBe(true);
   });
 
-  it('is left to those who have its file open', async () => {
+  it('is not read as a whole while a reader has its file open', async () => {
     const { below, reads } = await storeWithLone();
     const entry = await findFirst(below, 'k');
     const reader = await entry?.open();
@@ -74,7 +74,7 @@ describe('a body of one block that is not', () => {
     reader?.close();
   });
 
-  it('is not read at once where reads have been slow lately', async () => {
+  it('is not read in the same tick after slow reads', async () => {
     const { below, reads } = await storeWithLone();
     reads.readMs = 65;
     reads.diskReads = 1;
@@ -84,28 +84,28 @@ describe('a body of one block that is not', () => {
   });
 
   it.each<[name: string, index: number]>([
-    ['before the first', -1],
+    ['before the first one', -1],
     ['after the only one', 1],
   ])('has no block %s', async (_name, index) => {
     const { below } = await storeWithLone();
     expect((await findFirst(below, 'k'))?.readBlockNow?.(index)).toBeUndefined();
   });
 
-  it('is not read where reads fail', async () => {
+  it('is not returned where reads fail', async () => {
     const { entry, reads } = await storeWithLone();
     reads.isBroken = true;
     expect(entry.readNow?.(0, 10)).toBeUndefined();
     expect(entry.peekBlock(0)).toBeUndefined();
   });
 
-  it('is not read when it was removed, though its file is there still', async () => {
+  it('is not read after its removal, though its file may still exist', async () => {
     const { below, reads } = await storeWithLone();
     const entry = await findFirst(below, 'k');
     if (entry !== undefined) await below.removeEntry(entry);
     expect([entry?.readBlockNow?.(0), reads.count]).toEqual([undefined, 0]);
   });
 
-  it('is not told when it is damaged, of which the next reader learns', async () => {
+  it('is not returned when it is damaged, which the next reader reports', async () => {
     const { store, entry, body, events } = await storeWithLone();
     await flipBit(body, 70);
     expect([entry.readNow?.(0, 10), entry.peekBlock(0), events]).toEqual([undefined, undefined, []]);
@@ -116,7 +116,7 @@ describe('a body of one block that is not', () => {
     expect(await findFirst(store, 'k')).toBeUndefined();
   });
 
-  it('takes its memory with it: what is read later is written elsewhere', async () => {
+  it('keeps its buffer: later reads use another', async () => {
     const { store, entry } = await storeWithLone();
     const bytes = entry.readNow?.(0, lone.sizeBytes);
     if (bytes !== undefined) entry.giveBack?.(bytes);

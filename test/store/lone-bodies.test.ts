@@ -1,4 +1,4 @@
-/** Bodies of one block in files without a sidecar: their checksums are in their rows, and they are written at once. */
+/** Bodies of one block in files without a sidecar: their checksums are in their rows, and they are written in one call. */
 
 import { writeFileSync } from 'node:fs';
 import { mkdir, truncate, unlink, writeFile } from 'node:fs/promises';
@@ -27,14 +27,14 @@ const KiB = 1024;
 const blockSizeBytes = 256 * KiB;
 const lone: Sample = { key: 'k', sizeBytes: 64 * KiB, seed: 3 };
 
-/** In the same tick, by the thread pool, and by the thread pool because writing in the same tick is too slow. */
+/** The last way falls back to the thread pool because writes in the same tick are too slow. */
 const ways: readonly (readonly [name: string, options: Partial<DiskStoreOptions>])[] = [
   ['in the same tick', { quickWrites: { elapsed: () => 0, writeFileSync } }],
   ['by the thread pool', {}],
   ['in the same tick until that is slow', { quickWrites: { elapsed: slowClock(), writeFileSync } }],
 ];
 
-/** A clock by which everything takes a second. */
+/** Returns a clock that advances a second with each reading. */
 function slowClock(): () => number {
   let now = 0;
   return () => {
@@ -47,7 +47,7 @@ function bytesOf({ sizeBytes, seed = 0 }: Sample): Buffer {
   return Buffer.from(patternBytes(0, sizeBytes, seed));
 }
 
-/** The only body file of a store, and what there is besides. */
+/** Returns the only file of bodies in a store; fails where there are others. */
 async function onlyBody(dir: string): Promise<string> {
   const [path = '', ...others] = await bodyFiles(dir);
   expect(others).toEqual([]);
@@ -62,33 +62,30 @@ const files: readonly (readonly [sizeBytes: number, length: 'known' | 'unknown',
   [64 * KiB, 'known', 1],
   [256 * KiB - 1, 'unknown', 1],
   [256 * KiB, 'known', 1],
-  // It might have become longer, and is not held in memory until that is known.
+  // While the length is unknown, a full block is not held back in memory: the body might go on.
   [256 * KiB, 'unknown', 2],
   [256 * KiB + 1, 'known', 2],
   [256 * KiB + 1, 'unknown', 2],
 ];
 
 describe.each(ways)('written %s', (_, options) => {
-  it.each(files)(
-    '%i bytes of %s length are in %i files, and are there after a restart',
-    async (sizeBytes, length, count) => {
-      const first = await openTestStore({ ...options, blockSizeBytes });
-      const sample = { ...lone, sizeBytes };
-      await storeSample(first.store, sample, length);
-      expect(await bodyFiles(first.dir)).toHaveLength(count);
-      expect(await readKey(first.store, 'k')).toEqual(bytesOf(sample));
-      await first.store.close();
-      const { store, events } = await openTestStore({ ...options, blockSizeBytes, dir: first.dir });
-      expect(await readKey(store, 'k')).toEqual(bytesOf(sample));
-      expect(await findFirst(store, 'k')).toMatchObject({ isComplete: true });
-      // Before the removal: the sweep at the start may come upon a file whose row has just gone, and tells of it.
-      expect(events).toEqual([]);
-      await store.removeKey('k');
-      await expect.poll(() => bodyFiles(first.dir)).toEqual([]);
-    },
-  );
+  it.each(files)('%i bytes of %s length are in %i files, and survive a restart', async (sizeBytes, length, count) => {
+    const first = await openTestStore({ ...options, blockSizeBytes });
+    const sample = { ...lone, sizeBytes };
+    await storeSample(first.store, sample, length);
+    expect(await bodyFiles(first.dir)).toHaveLength(count);
+    expect(await readKey(first.store, 'k')).toEqual(bytesOf(sample));
+    await first.store.close();
+    const { store, events } = await openTestStore({ ...options, blockSizeBytes, dir: first.dir });
+    expect(await readKey(store, 'k')).toEqual(bytesOf(sample));
+    expect(await findFirst(store, 'k')).toMatchObject({ isComplete: true });
+    // Checked before the removal: the sweep at the start may find a file whose row was just deleted, and logs it.
+    expect(events).toEqual([]);
+    await store.removeKey('k');
+    await expect.poll(() => bodyFiles(first.dir)).toEqual([]);
+  });
 
-  it('many at once are all there, each with its own bytes', async () => {
+  it('many at once are all stored, each with its own bytes', async () => {
     const { store, dir } = await openTestStore({ ...options, blockSizeBytes });
     const samples = Array.from({ length: 30 }, (__, at) => ({ ...lone, key: `k${at}`, seed: at }));
     await Promise.all(samples.map((sample) => storeSample(store, sample)));
@@ -96,7 +93,7 @@ describe.each(ways)('written %s', (_, options) => {
     expect(await bodyFiles(dir)).toHaveLength(30);
   });
 
-  it('a file that is in the way fails that writer alone, and leaves nothing', async () => {
+  it('a file in the way fails only its own writer, which leaves nothing', async () => {
     const { store, dir } = await openTestStore({ ...options, blockSizeBytes });
     const writer = await openSampleWriter(store, lone);
     await writer.writeBlock(0, bytesOf(lone));
@@ -119,7 +116,7 @@ describe.each(ways)('written %s', (_, options) => {
 describe('damage', () => {
   const damages: readonly (readonly [name: string, damage: (path: string, dir: string) => Promise<void>])[] = [
     ['a flipped bit', (path) => flipBit(path, 40_000)],
-    ['a file that is cut', (path) => truncate(path, 40_000)],
+    ['a truncated file', (path) => truncate(path, 40_000)],
     ['an empty file', (path) => truncate(path, 0)],
     ['no file', (path) => unlink(path)],
     [
@@ -131,7 +128,7 @@ describe('damage', () => {
       },
     ],
     [
-      'a row that has forgotten its checksum',
+      'a row without its checksum',
       async (_, dir) => {
         const database = new DatabaseSync(join(dir, 'index.sqlite'));
         database.exec('UPDATE entries SET block_checksum = NULL');
@@ -140,7 +137,7 @@ describe('damage', () => {
     ],
   ];
 
-  it.each(damages)('%s: the entry goes, is told once, and can be stored again', async (_, damage) => {
+  it.each(damages)('%s: the entry is dropped, that is logged once, and it can be stored again', async (_, damage) => {
     const first = await openTestStore({ blockSizeBytes });
     await storeSample(first.store, lone);
     const path = await onlyBody(first.dir);
@@ -156,7 +153,7 @@ describe('damage', () => {
     expect(await readKey(store, 'k')).toEqual(bytesOf(lone));
   });
 
-  it('of one that is resumed: nothing is committed of it', async () => {
+  it('to a body that is resumed: it cannot be committed', async () => {
     const { store, dir } = await openTestStore({ blockSizeBytes });
     const entry = await storeSample(store, lone);
     await flipBit(await onlyBody(dir), 5);
@@ -170,7 +167,7 @@ describe('damage', () => {
   });
 });
 
-it('a file that no row speaks of, as a sudden end between the two leaves it, is swept', async () => {
+it('a file without a row, as a sudden end before the commit leaves it, is swept', async () => {
   const first = await openTestStore({ blockSizeBytes });
   await storeSample(first.store, lone);
   const path = await onlyBody(first.dir);
@@ -183,7 +180,7 @@ it('a file that no row speaks of, as a sudden end between the two leaves it, is 
   expect(await readKey(store, 'k')).toEqual(bytesOf(lone));
 });
 
-it('a full disk costs the entry, leaves no file, and what was stored before stays', async () => {
+it('a full disk costs the new entry, leaves no file of it, and the earlier entry stays', async () => {
   const disk = new FailingFileSystem();
   const { store, dir, events } = await openTestStore({ blockSizeBytes, fileSystem: disk.fileSystem });
   await storeSample(store, { ...lone, seed: 9 });
@@ -195,7 +192,7 @@ it('a full disk costs the entry, leaves no file, and what was stored before stay
   expect(events.map(({ level }) => level)).toEqual(['warn']);
 });
 
-it('a disk that is full in the same tick turns storing off too', async () => {
+it('a full disk turns storing off in same-tick writes too', async () => {
   const full = () => {
     throw Object.assign(new Error('ENOSPC: as the test wants it'), { code: 'ENOSPC' });
   };
@@ -206,7 +203,7 @@ it('a disk that is full in the same tick turns storing off too', async () => {
   expect(await bodyFiles(dir)).toEqual([]);
 });
 
-it('a reader keeps its bytes although the entry is replaced and its file goes', async () => {
+it('a reader keeps its bytes although the entry is replaced and its file deleted', async () => {
   const { store, dir } = await openTestStore({ blockSizeBytes });
   const reader = await (await storeSample(store, lone)).open();
   const second = { ...lone, seed: 8 };
@@ -217,7 +214,7 @@ it('a reader keeps its bytes although the entry is replaced and its file goes', 
   expect(await readKey(store, 'k')).toEqual(bytesOf(second));
 });
 
-it('what is whole can be resumed, and committed once more', async () => {
+it('a complete body can be resumed, and committed once more', async () => {
   const { store, dir } = await openTestStore({ blockSizeBytes });
   const entry = await storeSample(store, lone);
   const path = await onlyBody(dir);
@@ -229,7 +226,7 @@ it('what is whole can be resumed, and committed once more', async () => {
   expect(await readKey(store, 'k')).toEqual(bytesOf(lone));
 });
 
-it('one of which nothing is there yet is in files, with a sidecar', async () => {
+it('a part without any blocks yet has a sidecar', async () => {
   const { store, dir } = await openTestStore({ blockSizeBytes });
   const entry = await storePart(store, lone, []);
   expect(await bodyFiles(dir)).toHaveLength(2);
@@ -239,7 +236,7 @@ it('one of which nothing is there yet is in files, with a sidecar', async () => 
   expect(await readKey(store, 'k')).toEqual(bytesOf(lone));
 });
 
-it('another size of blocks forgets them, and their files go', async () => {
+it('a store with another block size forgets them and deletes their files', async () => {
   const first = await openTestStore({ blockSizeBytes });
   await storeSample(first.store, lone);
   await first.store.close();
@@ -248,7 +245,7 @@ it('another size of blocks forgets them, and their files go', async () => {
   await expect.poll(() => bodyFiles(dir)).toEqual([]);
 });
 
-it('another process finds and reads what one has stored, and their files go when either removes them', async () => {
+it('a second process reads what the first has stored, and its removal deletes the file', async () => {
   const shared = await createSharedDirectory();
   const [one, other] = [await shared.open({ blockSizeBytes }), await shared.open({ blockSizeBytes })];
   await storeSample(one.store, lone);

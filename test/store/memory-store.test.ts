@@ -1,4 +1,4 @@
-/** The bound of the memory store: everything that it keeps alive counts. */
+/** The bound of the memory store: all bytes that it keeps alive count. */
 
 import { describe, expect, it } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
@@ -22,7 +22,7 @@ function createStore(): Store {
   return createMemoryStore({ maxSizeBytes, blockSizeBytes: block, now: () => 0, randomId: sequentialIds() });
 }
 
-/** Stores entries until one more would push the first one out. */
+/** Stores entries until the first one is evicted; returns the others. */
 async function fill(store: Store): Promise<StoredEntry[]> {
   const entries: StoredEntry[] = [];
   for (;;) {
@@ -31,8 +31,8 @@ async function fill(store: Store): Promise<StoredEntry[]> {
   }
 }
 
-describe('what somebody reads', () => {
-  it('is not pushed out, and others are refused meanwhile', async () => {
+describe('an entry with a reader', () => {
+  it('is not evicted, and new entries are refused meanwhile', async () => {
     const store = createStore();
     const readers = await Promise.all((await fill(store)).map((entry) => entry.open()));
     await expect(storeSample(store, { key: 'new', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
@@ -44,7 +44,7 @@ describe('what somebody reads', () => {
     for (const reader of readers) reader.close();
   });
 
-  it('counts after it was removed, until the last reader leaves', async () => {
+  it('counts after its removal, until its last reader is closed', async () => {
     const store = createStore();
     const [first, ...others] = await fill(store);
     if (first === undefined) throw new Error('the store took nothing');
@@ -62,7 +62,7 @@ describe('what somebody reads', () => {
   });
 });
 
-it('what a writer still gives counts after its entry was removed', async () => {
+it('bytes that a writer can still read count after the entry was removed', async () => {
   const store = createStore();
   const sample = { key: 'k', sizeBytes: 12 * block };
   const writers: EntryWriter[] = [];
@@ -84,7 +84,7 @@ it('what a writer still gives counts after its entry was removed', async () => {
 describe('the room of a part', () => {
   const sample = { key: 'k', sizeBytes: 15 * block };
 
-  it('grows with its blocks, and is given back with it', async () => {
+  it('grows with its blocks, and is free again once it is removed and its writer is disposed', async () => {
     const store = createStore();
     const writers: EntryWriter[] = [];
     for (let at = 0; at < 3; at += 1) {
@@ -94,7 +94,7 @@ describe('the room of a part', () => {
       await writeSample(writer, block, part);
       writers.push(writer);
     }
-    // Three times 15 blocks leave no room for as many again.
+    // Three parts of 15 blocks leave no room for another 15 blocks.
     await expect(storeSample(store, sample)).rejects.toMatchObject({ reason: 'no_room' });
     await store.removeKey('k0');
     await expect(storeSample(store, sample)).rejects.toMatchObject({ reason: 'no_room' });
@@ -104,7 +104,7 @@ describe('the room of a part', () => {
     expect(store.peek('k1')).toHaveLength(1);
   });
 
-  it('counts what is written after it was removed', async () => {
+  it('includes blocks that are written after its removal', async () => {
     const store = createStore();
     const writers: EntryWriter[] = [];
     for (let at = 0; at < 3; at += 1) {
@@ -122,16 +122,16 @@ describe('the room of a part', () => {
   });
 });
 
-it('entries without bytes do not come for nothing', async () => {
+it('entries without bytes count too', async () => {
   const store = createStore();
   for (let at = 0; at < 200; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 0 });
-  const kept = Array.from({ length: 200 }, (_, at) => store.peek(`k${at}`)?.length ?? 0);
-  const count = kept.reduce((sum, one) => sum + one, 0);
+  const found = Array.from({ length: 200 }, (_, at) => store.peek(`k${at}`)?.length ?? 0);
+  const count = found.reduce((sum, one) => sum + one, 0);
   expect(count).toBeGreaterThan(10);
   expect(count).toBeLessThan(maxSizeBytes / 1000);
 });
 
-it('a small block does not keep the pool alive that it came from', async () => {
+it('a small block does not keep alive the pool that it came from', async () => {
   const store = createStore();
   const pooled = Buffer.from('a small piece of a pool');
   await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: pooled.length });

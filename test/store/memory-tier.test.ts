@@ -1,4 +1,4 @@
-/** The memory tier: entries and blocks share one bound by use. */
+/** The memory tier: entries and blocks share one bound, and the least used ones leave. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -11,12 +11,12 @@ const size = 1000;
 const bytes = new Uint8Array(size);
 const maxSizeBytes = 64 * blockWeight(size);
 
-/** An entry of which only the weight counts. */
+/** Returns an entry of which only the weight matters. */
 function entry(key: string): StoredEntry {
   return { key, variant: '', metadata: sampleMetadata() } as StoredEntry;
 }
 
-/** A tier with as many blocks as fit, and how many that are. */
+/** Creates a tier filled with blocks. */
 function fullTier() {
   const tier = createMemoryTier({ maxSizeBytes });
   for (let index = 0; tier.hasRoomFor(size); index += 1) tier.keepBlock('g', index, bytes);
@@ -24,11 +24,11 @@ function fullTier() {
 }
 
 describe('one bound for entries and blocks', () => {
-  it('is for blocks alone as long as there are no entries', () => {
+  it('is all for blocks while there are no entries', () => {
     expect(fullTier().blockCount).toBe(64);
   });
 
-  it('has blocks leave for entries, and gives back what entries took', () => {
+  it('evicts blocks for entries, and frees the room of forgotten entries', () => {
     const tier = fullTier();
     tier.keepEntries('k', [entry('k')]);
     const left = 64 - Math.ceil(entryWeight('k', '', sampleMetadata()) / blockWeight(size));
@@ -42,7 +42,7 @@ describe('one bound for entries and blocks', () => {
     expect(tier.blockCount).toBe(64);
   });
 
-  it('is filled with entries where nothing else is used', () => {
+  it('can be filled with entries when no block is used', () => {
     const tier = fullTier();
     const weight = entryWeight('k0000', '', sampleMetadata());
     const fitting = Math.floor(maxSizeBytes / weight);
@@ -52,7 +52,7 @@ describe('one bound for entries and blocks', () => {
     expect(tier.blockCount).toBeLessThan(64);
   });
 
-  it('keeps the blocks that are used, however many entries come that are asked for once', () => {
+  it('keeps used blocks, however many entries are looked up once', () => {
     const tier = fullTier();
     const hot = [0, 1, 2, 3];
     for (const index of hot) tier.block('g', index);
@@ -62,7 +62,7 @@ describe('one bound for entries and blocks', () => {
     }
   });
 
-  it('keeps the entries that are used, however many blocks come that are read once', () => {
+  it('keeps used entries, however many blocks are read once', () => {
     const tier = createMemoryTier({ maxSizeBytes });
     tier.keepEntries('hot', [entry('hot')]);
     for (let index = 0; index < 1000; index += 1) {
@@ -71,14 +71,14 @@ describe('one bound for entries and blocks', () => {
     }
   });
 
-  it('keeps no entries that are larger than all of it', () => {
+  it('keeps no entries that are larger than the bound', () => {
     const tier = createMemoryTier({ maxSizeBytes: 2000 });
     tier.keepEntries('k', [entry('k'), entry('k')]);
     expect([tier.entriesOf('k'), tier.sizeBytes]).toEqual([undefined, 0]);
   });
 });
 
-it('never keeps more than its bound, whatever comes and goes', () => {
+it('never keeps more than its bound in random use', () => {
   const key = fc.nat(40).map((at) => `k${at}`);
   const step = fc.oneof(
     fc.record({ keep: key }),

@@ -1,4 +1,4 @@
-/** Bytes that the system moves from body files: the right ones, and none that were not checked in the last minute. */
+/** Bytes that the system moves from body files to sockets: only the right ones, checked within the last minute. */
 
 import { copyFile, rename, truncate } from 'node:fs/promises';
 import fc from 'fast-check';
@@ -25,7 +25,7 @@ import { sampleMetadata, storePart, storeSample, writeBlocks } from '../support/
 import { patternBytes } from '../support/values/pattern-body.ts';
 
 describe('bytes that are moved', () => {
-  it('are those of the span, behind the head, however little is taken at once', async () => {
+  it('are the head and then the span, however little the socket takes at once', async () => {
     const { entry, moves, reads } = await storeThatWasRead();
     const reader = await entry.open();
     const places = fc.record({
@@ -72,7 +72,7 @@ describe('bytes that are moved', () => {
     expect(entry.canMove?.(0, 10)).toBe(true);
   });
 
-  it('are as many as there are, behind the end of a body', async () => {
+  it('end with the body, even if the span goes beyond', async () => {
     const { entry, moves } = await storeThatWasRead();
     const reader = await entry.open();
     expect(entry.canMove?.(sizeBytes - 10, sizeBytes + 1)).toBe(false);
@@ -83,12 +83,12 @@ describe('bytes that are moved', () => {
     reader.close();
   });
 
-  it('are none without the means', async () => {
+  it('are none where the system has no such call', async () => {
     const { entry } = await storeThatWasRead(false);
     expect([entry.canMove?.(0, 10), move(entry, 0, 10)]).toEqual([false, 0]);
   });
 
-  it('pass memory that is in front', async () => {
+  it('bypass a memory tier in front', async () => {
     const { store, moves } = await storeThatWasRead();
     const tiered = createTieredStore(createMemoryTier({ maxSizeBytes: 64 * block }), store, () => 0);
     const entry = await found(tiered);
@@ -100,8 +100,8 @@ describe('bytes that are moved', () => {
   });
 });
 
-describe('what is doubtful is checked before it is moved', () => {
-  it('and that only', async () => {
+describe('pieces that need a check are checked before they are moved', () => {
+  it('and no other pieces', async () => {
     const { entry, reads } = await storeThatWasRead();
     const rows: readonly [start: number, end: number, count: number, bytes: number][] = [
       [1, 2, 1, piece],
@@ -118,7 +118,7 @@ describe('what is doubtful is checked before it is moved', () => {
     }
   });
 
-  it('when it is asked whether it can be moved', async () => {
+  it('when `canMove` is called', async () => {
     const { entry, reads } = await storeThatWasRead();
     expect(readBy(reads, () => expect(entry.canMove?.(5, block)).toBe(true))).toEqual([1, block]);
     expect(readBy(reads, () => expect(move(entry, 5, block)).toBe(block - 5))).toEqual([0, 0]);
@@ -130,14 +130,14 @@ describe('what is doubtful is checked before it is moved', () => {
     expect(checkedBytes()).toBe(block);
     for (let at = 0; at < 33; at += 1) {
       reads.pass(900);
-      // Once in a while a piece of what was sent is checked again.
+      // Now and then a piece that was sent is checked again.
       expect(checkedBytes()).toBeLessThanOrEqual(piece);
     }
     reads.pass(30_300);
     expect(checkedBytes()).toBe(block);
   });
 
-  it('unless reads have been slow lately: nothing is moved then', async () => {
+  it('unless reads have been slow lately: nothing unchecked is moved then', async () => {
     const { entry, reads, moves } = await storeThatWasRead();
     expect(move(entry, 0, 10)).toBe(10);
     reads.readMs = 65;
@@ -145,12 +145,12 @@ describe('what is doubtful is checked before it is moved', () => {
     expect(entry.canMove?.(block, block + 10)).toBe(true);
     expect(entry.canMove?.(2 * block, 2 * block + 10)).toBe(false);
     expect(move(entry, 2 * block, 2 * block + 10)).toBe(0);
-    // What was checked is no worse for it.
+    // Pieces that were checked before can still be moved.
     expect(move(entry, 0, 10)).toBe(10);
     expect(moves.count).toBe(2);
   });
 
-  /** Lets the file rest until it is closed, and has it opened anew. */
+  /** Leaves the file idle until it is closed, and has it opened again. */
   async function reopen(
     { entry, reads, files }: Awaited<ReturnType<typeof storeThatWasRead>>,
     meanwhile = async () => {},
@@ -163,10 +163,10 @@ describe('what is doubtful is checked before it is moved', () => {
     await expect.poll(() => files.open).toHaveLength(1);
   }
 
-  it('not once more in a file that was closed and is the same when it is opened for those who come later', async () => {
+  it('not again in a file that was closed and is unchanged when it is opened again', async () => {
     const opened = await storeThatWasRead();
     const { entry, reads } = opened;
-    // What it was when it was written nobody knows.
+    // The state of the file is not known from its writing, so the first reopening checks it again.
     await reopen(opened);
     await expect.poll(() => entry.canMove?.(0, piece)).toBe(true);
     expect(readBy(reads, () => expect(move(entry, 0, block)).toBe(block))).toEqual([1, 3 * piece]);
@@ -178,7 +178,7 @@ describe('what is doubtful is checked before it is moved', () => {
   it.each<[name: string, change: (body: string) => Promise<void>, isSound: boolean]>([
     ['that was damaged meanwhile', (body) => flipBit(body, piece), false],
     ['that was copied meanwhile', (body) => copyFile(body, `${body}~`).then(() => rename(`${body}~`, body)), true],
-  ])('once more in a file %s', async (_name, change, isSound) => {
+  ])('again in a file %s', async (_name, change, isSound) => {
     const opened = await storeThatWasRead();
     const { entry, reads, body } = opened;
     await reopen(opened);
@@ -190,11 +190,11 @@ describe('what is doubtful is checked before it is moved', () => {
   });
 });
 
-it('a body of many blocks is moved in a file that was opened anew, though all of it is read from memory', async () => {
+it('a body of many blocks is moved from a file that was opened again', async () => {
   const quickReads = { ...new SteeredReads().options, move: new SteeredMoves().move };
   const opened = { blockSizeBytes: piece, quickReads };
   const { store, dir } = await openTestStore(opened);
-  // The sidecar tells of 512 blocks at once.
+  // The sidecar is read in pages of 512 blocks.
   const large = { key: 'k', sizeBytes: 1025 * piece, seed: 1 };
   await storeSample(store, large);
   await store.close();
@@ -208,11 +208,11 @@ it('a body of many blocks is moved in a file that was opened anew, though all of
   reader.close();
 });
 
-describe('what is not sound is never moved', () => {
+describe('unsound bytes are never moved:', () => {
   it.each<[name: string, at: number, start: number, end: number, moved: number]>([
     ['in the first piece', 5, 0, sizeBytes, 0],
     ['in a piece of the block', block - 1, 0, sizeBytes, 0],
-    ['in a piece that is not asked for', block - 1, 0, 3 * piece, 3 * piece],
+    ['in a piece that is not wanted', block - 1, 0, 3 * piece, 3 * piece],
     ['in a later block', block + 5, 0, sizeBytes, block],
     ['in the last piece', sizeBytes - 1, block, sizeBytes, block],
   ])('damage %s', async (_name, at, start, end, moved) => {
@@ -223,26 +223,26 @@ describe('what is not sound is never moved', () => {
     expect(move(reader, start, end)).toBe(moved);
     expect(moves.taken().equals(right(start, start + moved))).toBe(true);
     expect(events).toEqual([]);
-    // Who reads the block finds it out.
+    // A read of the block reports the damage.
     await expect(reader.readBlock(Math.floor(at / block))).rejects.toMatchObject({ code: 'bytes_gone' });
     reader.close();
     expect(await found(store)).toMatchObject({ isComplete: false });
     expect(entry.canMove?.(at, at + 1)).toBe(false);
   });
 
-  it('damage that is done to what is sent over and over, after a few dozen times its size', async () => {
+  it('damage to bytes that are sent over and over, after at most 200 times their size', async () => {
     const { entry, body } = await storeThatWasRead();
     expect(move(entry, 0, sizeBytes)).toBe(sizeBytes);
     await flipBit(body, piece + 7);
     let sentBytes = 0;
-    // The clock stands still: that it was found sound holds for good.
+    // The clock stands still, so the check before the damage does not expire.
     while (entry.canMove?.(0, block) === true && sentBytes < 1000 * sizeBytes)
       sentBytes += move(entry, 0, sizeBytes) ?? 0;
     expect(entry.canMove?.(0, block)).toBe(false);
     expect(sentBytes).toBeLessThan(200 * sizeBytes);
   });
 
-  it('damage that is done later, a minute later', async () => {
+  it('damage after a check, a minute later', async () => {
     const { entry, reads, body } = await storeThatWasRead();
     expect(entry.canMove?.(0, sizeBytes)).toBe(true);
     await flipBit(body, block + piece);
@@ -255,7 +255,7 @@ describe('what is not sound is never moved', () => {
     reader.close();
   });
 
-  it('damage that a read has met with, although it was checked before', async () => {
+  it('damage that a read has found, although the piece was checked before', async () => {
     const { entry, body } = await storeThatWasRead();
     expect(entry.canMove?.(0, sizeBytes)).toBe(true);
     await flipBit(body, piece);
@@ -267,7 +267,7 @@ describe('what is not sound is never moved', () => {
     ]);
   });
 
-  it('a file that was cut short: nothing behind its end, and no more once that is found out', async () => {
+  it('a truncated file: nothing beyond its end, before and after a read finds that', async () => {
     const { entry, body, moves } = await storeThatWasRead();
     expect(entry.canMove?.(0, sizeBytes)).toBe(true);
     await truncate(body, piece + 10);
@@ -291,7 +291,7 @@ describe('what is not sound is never moved', () => {
     reader.close();
   });
 
-  it('a block that nobody has read since the store was opened, before all of it was', async () => {
+  it('a block that was not read since the store was opened, before a check of the whole block', async () => {
     const { store, dir, quickReads, reads, body } = await storeThatWasRead();
     await store.close();
     await flipBit(body, block + 5);
@@ -304,7 +304,7 @@ describe('what is not sound is never moved', () => {
     reader.close();
   });
 
-  it('what was lost and is written anew is checked anew', async () => {
+  it('a lost block that is written again, before another check', async () => {
     const { store, entry, body, reads } = await storeThatWasRead();
     expect(entry.canMove?.(0, sizeBytes)).toBe(true);
     await flipBit(body, 5);
@@ -320,14 +320,14 @@ describe('what is not sound is never moved', () => {
 });
 
 describe('a file that is closed', () => {
-  it('is moved from by nobody: not by a reader that is closed', async () => {
+  it('is not moved from by a closed reader', async () => {
     const { entry } = await storeThatWasRead();
     const reader = await entry.open();
     reader.close();
     expect(move(reader, 0, 10)).toBe(0);
   });
 
-  it('and not when the store is, for which none is opened that would stay open', async () => {
+  it('is not moved from after the store is closed, and none is left open', async () => {
     const { store, entry, moves, files } = await storeThatWasRead();
     const reader = await entry.open();
     expect(move(reader, 0, 10)).toBe(10);
@@ -337,7 +337,7 @@ describe('a file that is closed', () => {
     expect(files.open).toEqual([]);
   });
 
-  it('is not opened for later where the entry is gone', async () => {
+  it('is not opened again where the entry is gone', async () => {
     const { store, entry, files, events } = await storeThatWasRead();
     await store.removeEntry(entry);
     await expect.poll(() => files.open).toEqual([]);

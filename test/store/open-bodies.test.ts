@@ -1,10 +1,10 @@
-/** Which of the body files stay open when nobody uses them. */
+/** Which body files stay open while they are idle. */
 
 import { describe, expect, it } from 'vitest';
 import type { BlockFile } from '../../src/store/disk/bodies/block-file.ts';
 import { BackgroundTasks, OpenBodies } from '../../src/store/disk/bodies/open-bodies.ts';
 
-/** Files of one character each, of which three may be idle, and which of them were closed. */
+/** Creates files named by one character, three of which may stay open idle; `closed` has the closed ones. */
 function openBodies() {
   const closed: string[] = [];
   const open = async (generation: string) =>
@@ -14,17 +14,13 @@ function openBodies() {
   return { bodies, closed };
 }
 
-describe('of more idle files than may be, the one is closed', () => {
+describe('of too many idle files, the one is closed', () => {
   it.each<[name: string, steps: string, closed: string]>([
     ['that was read first', 'read a, read b, read c, read d', 'a'],
     ['that was not read again', 'read a, read b, read c, read a, read d', 'b'],
-    ['that was not used where it stands', 'read a, read b, read c, use a, read d', 'b'],
-    [
-      'that was used where it stands, once others were, too',
-      'read a, read b, read c, use a, use b, use c, read d',
-      'a',
-    ],
-    ['that was not used since others went', 'read a, read b, read c, use a, read d, read e', 'b, c'],
+    ['that was not used meanwhile', 'read a, read b, read c, use a, read d', 'b'],
+    ['that was read first, where all were used meanwhile', 'read a, read b, read c, use a, use b, use c, read d', 'a'],
+    ['that was not used, then the next unused one', 'read a, read b, read c, use a, read d, read e', 'b, c'],
     [
       'that was not used since it was spared',
       'read a, read b, read c, use a, read d, read e, read f, read g',

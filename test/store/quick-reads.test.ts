@@ -1,4 +1,4 @@
-/** Pieces of bodies that are read in the same tick: the right ones, checked, from files that stay open only as long as they should. */
+/** Pieces of bodies that are read in the same tick: they are right and checked, and the files are closed in time. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -25,7 +25,7 @@ const block = 4 * piece;
 const sizeBytes = 2 * block + piece + 100;
 const sample = { key: 'k', sizeBytes, seed: 1 };
 
-/** A store with an entry that was read once, so that all of its pieces are known. */
+/** Opens a store with an entry that was read once, so that the checksums of all its pieces are known. */
 async function storeThatWasRead(trustsLateChecks = false) {
   const reads = new SteeredReads();
   const files = new CountedFileSystem(new FailingFileSystem().fileSystem);
@@ -54,7 +54,7 @@ const now = (entry: StoredEntry, start: number, end: number) => {
 };
 
 describe('bytes that are read in the same tick', () => {
-  it('are those of the range, up to the end of their block, wherever it begins and ends', async () => {
+  it('are those of the range, up to the end of the block in which it begins', async () => {
     const { entry } = await storeThatWasRead();
     const places = fc.tuple(fc.nat(sizeBytes - 1), fc.integer({ min: 1, max: sizeBytes }), fc.boolean());
     fc.assert(
@@ -68,7 +68,7 @@ describe('bytes that are read in the same tick', () => {
     );
   });
 
-  it('cost one read of the pieces that they lie in, and no more', async () => {
+  it('cost one read of only the pieces that they are in', async () => {
     const { entry, reads } = await storeThatWasRead();
     const rows: readonly [start: number, end: number, bytes: number][] = [
       [0, 1, piece],
@@ -86,7 +86,7 @@ describe('bytes that are read in the same tick', () => {
     }
   });
 
-  it('are none past the end, of a block that is not there, or of one that nobody has read', async () => {
+  it('are none past the end, of an absent block, or of an entry that is not open', async () => {
     const { store, entry, reads } = await storeThatWasRead();
     expect(now(entry, sizeBytes, sizeBytes + 1)).toBeUndefined();
     const part = await storePart(store, { ...sample, key: 'part' }, [1]);
@@ -102,7 +102,7 @@ describe('bytes that are read in the same tick', () => {
     expect(now(await found(later), 0, 1)).toBeUndefined();
   });
 
-  it('are of a block that this process has never read checked with all of it, and by themselves from then on', async () => {
+  it('are checked with their whole block the first time, and by pieces from then on', async () => {
     const { dir, reads, store: earlier } = await storeThatWasRead();
     await earlier.close();
     const { store, events } = await openTestStore({ dir, blockSizeBytes: block, quickReads: reads.options });
@@ -128,7 +128,7 @@ describe('bytes that are read in the same tick', () => {
     reader.close();
   });
 
-  it('are there as soon as their block is written', async () => {
+  it('are available as soon as their block is written', async () => {
     const { store } = await storeThatWasRead();
     const part = await storePart(store, { ...sample, key: 'part' }, [1]);
     await using writer = await store.resume(part);
@@ -139,7 +139,7 @@ describe('bytes that are read in the same tick', () => {
 });
 
 describe('a damaged piece', () => {
-  it('is not given, its block is lost when it is read, and the other pieces with it', async () => {
+  it('is not returned, and its whole block is lost once that is read', async () => {
     const { store, entry, body, events } = await storeThatWasRead();
     await flipBit(body, piece + 77);
     expect(now(entry, 0, 10)).toEqual(right(0, 10));
@@ -159,7 +159,7 @@ describe('a damaged piece', () => {
     expect(now(await found(store), piece, piece + 10)).toEqual(right(piece, piece + 10));
   });
 
-  it('is found wherever the bit is', async () => {
+  it('is detected, whichever bit is flipped', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(sizeBytes - 1), fc.nat(7), async (at, bit) => {
         const { store, entry, body } = await storeThatWasRead();
@@ -171,7 +171,7 @@ describe('a damaged piece', () => {
     );
   });
 
-  it('is one of which less was written than was noted', async () => {
+  it('is detected in a part too', async () => {
     const { store, dir, body: earlier } = await storeThatWasRead();
     const part = await storePart(store, { ...sample, key: 'part' }, [0, 1]);
     const body = (await bodyFiles(dir)).find((path) => path.endsWith('.body') && path !== earlier) ?? '';
@@ -182,9 +182,9 @@ describe('a damaged piece', () => {
 });
 
 describe('where checks of the last minute are trusted', () => {
-  it('a piece that was found sound is not checked again within half a minute, and is after a minute', async () => {
+  it('a piece that was checked is not checked again for half a minute, and is after a minute', async () => {
     const { entry, body, reads } = await storeThatWasRead(true);
-    // The first check by pieces; what was read as a whole is noted by it.
+    // The read of the whole only noted the trace. This first read by pieces notes its piece as checked.
     expect(now(entry, 0, 10)).toEqual(right(0, 10));
     await flipBit(body, 5);
     const damaged = right(0, 10);
@@ -198,16 +198,16 @@ describe('where checks of the last minute are trusted', () => {
     expect(now(entry, piece, piece + 10)).toEqual(right(piece, piece + 10));
   });
 
-  it('a piece that was not is, and with it those that are read in one go', async () => {
+  it('an unchecked piece is checked, with all pieces of the same read', async () => {
     const { entry, body } = await storeThatWasRead(true);
     expect(now(entry, 0, 10)).toEqual(right(0, 10));
     await flipBit(body, piece + 5);
     expect(now(entry, 0, piece + 10)).toBeUndefined();
-    // What a read has met damage in is doubtful as a whole.
+    // Damage in one read makes all pieces of the block need a check again; this one passes it.
     expect(now(entry, 0, 10)).toEqual(right(0, 10));
   });
 
-  it('nothing is trusted of a file that was changed while nobody had it open', async () => {
+  it('no check is trusted in a file that was changed while it was closed', async () => {
     const { entry, body, reads } = await storeThatWasRead(true);
     expect(now(entry, 0, 10)).toEqual(right(0, 10));
     reads.pass(10_000);
@@ -221,7 +221,7 @@ describe('where checks of the last minute are trusted', () => {
 });
 
 describe('reads that fail or are slow', () => {
-  it('are made by the thread pool', async () => {
+  it('are left to the thread pool', async () => {
     const { store, entry, reads } = await storeThatWasRead();
     reads.isBroken = true;
     expect(now(entry, 0, 10)).toBeUndefined();
@@ -242,12 +242,12 @@ describe('reads that fail or are slow', () => {
     expect(now(entry, 0, 10)).toEqual(right(0, 10));
   });
 
-  it('are forgiven for the most part where nothing came from a disk', async () => {
+  it('count for little where nothing came from a disk', async () => {
     const { entry, reads } = await storeThatWasRead();
     reads.readMs = 5;
     const made = () =>
       Array.from({ length: 100 }, () => now(entry, 0, 10)).filter((bytes) => bytes !== undefined).length;
-    // The first one tells how many reads from a disk there have been.
+    // The first read learns the number of reads from a disk so far.
     expect(made()).toBeGreaterThan(30);
     reads.pass(3900);
     reads.diskReads = 1;
@@ -263,7 +263,7 @@ describe('files that stay open', () => {
     ['removed with its key', (store) => store.removeKey('k')],
     ['replaced', (store) => storeSample(store, { ...sample, sizeBytes: 10, seed: 2 })],
     [
-      'told of as removed elsewhere',
+      'removed by another process',
       async (store, { generation }) => store.heed({ kind: 'generations', generations: [generation] }),
     ],
   ];
@@ -275,7 +275,7 @@ describe('files that stay open', () => {
     expect(now(entry, 0, 10)).toBeUndefined();
   });
 
-  it('are closed when they were not used for a while, and nothing is waited for then', async () => {
+  it('are closed when they were idle for a while, and no timer is left then', async () => {
     const { entry, files, reads } = await storeThatWasRead();
     for (let at = 0; at < 5; at += 1) {
       expect(now(entry, 0, 10)).toEqual(right(0, 10));
@@ -288,7 +288,7 @@ describe('files that stay open', () => {
     expect(now(entry, 0, 10)).toBeUndefined();
   });
 
-  it('and are opened again need not be read whole once more: how their pieces are checked is known still', async () => {
+  it('need not be read as a whole once they are opened again: the checksums of their pieces are still known', async () => {
     const { entry, files, reads } = await storeThatWasRead();
     reads.pass(10_000);
     reads.pass(10_000);
@@ -304,7 +304,7 @@ describe('files that stay open', () => {
     expect({ open: files.open, isWaiting: reads.isWaiting }).toEqual({ open: [], isWaiting: false });
   });
 
-  it('are those that were used last, up to a number', async () => {
+  it('are at most 128, the last used ones', async () => {
     const { store, entry, files } = await storeThatWasRead();
     for (let at = 0; at < 150; at += 1) {
       await storeSample(store, { key: `k${at}`, sizeBytes: block + 1, seed: at });
@@ -314,21 +314,21 @@ describe('files that stay open', () => {
   });
 });
 
-describe('with memory in front', () => {
-  /** A tier with room for about so many blocks, over the store. */
+describe('with a memory tier in front', () => {
+  /** Puts a tier with room for about this many blocks in front of the store. */
   async function tiered(blocks: number) {
     const opened = await storeThatWasRead();
     const memory = createMemoryTier({ maxSizeBytes: blocks * block });
     return { ...opened, memory, store: createTieredStore(memory, opened.store, () => 0) };
   }
 
-  /** Reads a piece of the first block so often, letting what it begins come to its end. */
+  /** Reads a piece of the first block this many times, and waits for the work in the background that this begins. */
   async function readOften(entry: StoredEntry, times: number): Promise<void> {
     for (let at = 0; at < times; at += 1) expect(now(entry, 10, 20)).toEqual(right(10, 20));
     await expect.poll(async () => (await entry.readPresence()).size).toBe(3);
   }
 
-  it('a piece that is read once stays out of memory, and one that is read again comes in where there is room', async () => {
+  it('a block is kept in memory once one of its pieces is read again, where there is room', async () => {
     const { store, memory } = await tiered(64);
     const entry = await found(store);
     await readOften(entry, 1);
@@ -337,7 +337,7 @@ describe('with memory in front', () => {
     await expect.poll(() => entry.peekBlock(0)?.length).toBe(block);
   });
 
-  it('one that is wanted again and again comes in although others have to leave', async () => {
+  it('a block that is wanted again and again is kept although others have to leave', async () => {
     const { store, memory } = await tiered(2);
     const entry = await found(store);
     const reader = await entry.open();
@@ -350,7 +350,7 @@ describe('with memory in front', () => {
     await expect.poll(() => entry.peekBlock(0)?.length).toBe(block);
   });
 
-  it('a reader that comes by pushes nothing out of memory, and takes the room that there is', async () => {
+  it('a single reader pushes nothing out of memory', async () => {
     for (const [blocks, slow] of [
       [2, false],
       [2, true],
@@ -371,7 +371,7 @@ describe('with memory in front', () => {
     }
   });
 
-  it('ranges all over a body leave what is in memory alone', async () => {
+  it('ranges all over a body push nothing out of memory', async () => {
     const { store } = await tiered(2);
     const entry = await found(store);
     const reader = await entry.open();

@@ -1,4 +1,4 @@
-/** Several processes that share one directory, and hammer it: what each of them reads is right, whatever the others do. */
+/** Several processes under load that share one directory: each of them reads only right bytes, whatever the others do. */
 
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { SharingProcesses } from '../support/processes/sharing-processes.ts';
 import { openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
 import { orphanedFiles } from '../support/stores/store-directory.ts';
 
-/** Whether the account of a closed index is right, and what it says of processes. */
+/** Returns how far the account of a closed index is off, and how many processes and held generations it lists. */
 function accountOf(dir: string) {
   const database = new DatabaseSync(join(dir, 'index.sqlite'));
   try {
@@ -29,7 +29,7 @@ function accountOf(dir: string) {
   }
 }
 
-/** Waits until no file is left over, but for those that are being written: what is closed before stops its sweeping. */
+/** Waits until only files that are being written have no row. A store that is closed before would stop its sweep. */
 async function untilSwept(dir: string): Promise<void> {
   let before: readonly string[] | undefined;
   const lasting = async () => {
@@ -41,13 +41,13 @@ async function untilSwept(dir: string): Promise<void> {
   await expect.poll(lasting, { interval: 200 }).toEqual([]);
 }
 
-it('two that find the index damaged go on with one fresh index, and read nothing wrong', async () => {
+it('two processes that find the index damaged go on with one fresh index, and read nothing wrong', async () => {
   const dir = await temporaryDirectory();
   const processes = new SharingProcesses(dir);
   const both = [await processes.start(), await processes.start()];
   await setTimeout(500);
   const index = join(dir, 'index.sqlite');
-  // Opened before the first is damaged, for both files may be set aside as soon as that is found.
+  // Both are opened before either is damaged, because both are set aside as soon as damage is found.
   const files = await Promise.all([index, `${index}-wal`].map((path) => open(path, 'r+')));
   for (const file of files) {
     const { size } = await file.stat();
@@ -65,7 +65,7 @@ it('two that find the index damaged go on with one fresh index, and read nothing
   expect(await orphanedFiles(dir)).toEqual([]);
 });
 
-it('two that write, one that is killed, and one in its place read nothing wrong and keep the account', async () => {
+it('two processes, and one that replaces a killed one, read nothing wrong and keep the account right', async () => {
   const dir = await temporaryDirectory();
   const processes = new SharingProcesses(dir);
   const first = await processes.start();

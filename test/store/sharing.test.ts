@@ -1,4 +1,4 @@
-/** Stores that share a directory: what the others see of what one of them does, and what becomes of one that dies. */
+/** Stores that share a directory: each sees the changes of the others, and takes over from one that dies. */
 
 import * as promises from 'node:fs/promises';
 import { readdir, readFile } from 'node:fs/promises';
@@ -34,8 +34,8 @@ const sizeBytes = 3 * block;
 const sample = { key: 'k', sizeBytes, seed: 1 };
 const tiered = (store: Store) => createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), store, Date.now);
 
-describe('what one store does', () => {
-  /** What another one sees that has looked the key up before: what is found, at once where it is in memory, and read. */
+describe('a change by one store', () => {
+  /** The entries and bytes that a store finds, from memory where they are there. */
   interface Seen {
     readonly found: readonly (readonly [mark: string | undefined, isComplete: boolean, isPinned: boolean])[];
     readonly bytes: Buffer | undefined;
@@ -75,7 +75,7 @@ describe('what one store does', () => {
     ['a removal by tag', (store) => store.removeTagged('t'), { found: [], bytes: undefined }],
     ['a removal by prefix', (store) => store.removePrefixed('k'), { found: [], bytes: undefined }],
   ];
-  it.each(deeds)('is seen by the other when it is done: %s', async (_, deed, want) => {
+  it.each(deeds)('is seen by the other store once it is done: %s', async (_, deed, want) => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open({}, { wrap: tiered }), await directory.open({}, { wrap: tiered })];
     await storeTagged(first.front, sample, ['t']);
@@ -94,7 +94,7 @@ describe('what one store does', () => {
     }
   });
 
-  it.each(deeds)('is not done before the other knows of it: %s', async (_, deed) => {
+  it.each(deeds)('is not done before the other store knows of it: %s', async (_, deed) => {
     const directory = await createSharedDirectory();
     const [first] = [await directory.open(), await directory.open()];
     const entry = await storeTagged(first.store, sample, ['t']);
@@ -111,7 +111,7 @@ describe('what one store does', () => {
     expect(isDone).toBe(true);
   });
 
-  it('reaches the memory of the other when entries leave to make room, all of them in few words', async () => {
+  it('reaches the memory of the other store in few messages when many entries are evicted', async () => {
     const directory = await createSharedDirectory();
     const limits = { maxSizeBytes: 60 * block, lowWaterPercent: 20 };
     const first = await directory.open(limits, { wrap: tiered });
@@ -130,7 +130,7 @@ describe('what one store does', () => {
     expect(directory.told.length - before).toBeLessThan(8);
   });
 
-  it('reaches the writer of the other, which commits no more', async () => {
+  it('reaches the writer of the other store, which can no longer commit', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     await using writer = await openSampleWriter(second.store, sample);
@@ -144,7 +144,7 @@ describe('what one store does', () => {
     await expect.poll(() => bodyFiles(directory.dir)).toEqual([]);
   });
 
-  it('keeps the writer of the other from committing although it has not heard of it yet', async () => {
+  it('keeps the writer of the other store from committing even before the message arrives', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     await using writer = await openSampleWriter(second.store, sample);
@@ -161,7 +161,7 @@ describe('what one store does', () => {
     expect([...first.events, ...second.events]).toEqual([]);
   });
 
-  it('does not let other metadata undo it', async () => {
+  it('is not undone by new metadata from a store that has not heard of it', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     const entry = await storeSample(first.store, sample);
@@ -179,7 +179,7 @@ describe('what one store does', () => {
 });
 
 describe('a generation that one store writes', () => {
-  it('is not opened for writing by another one, until it is disposed', async () => {
+  it('is not opened for writing by another store until its writer is disposed', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     const part = await storePart(first.store, sample, [1]);
@@ -192,13 +192,13 @@ describe('a generation that one store writes', () => {
     await expect(first.store.resume(part)).rejects.toMatchObject({ name: 'StoreFault', reason: 'io' });
   });
 
-  it('is taken over when its process has died, with all that it had written', async () => {
+  it('is taken over with its written blocks when its process has died', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     const writer = await openSampleWriter(first.store, sample);
     await writer.publish(sampleMetadata(1));
     const entry = (await findFirst(second.store, 'k')) as StoredEntry;
-    // Opened before all of it was there, and open still.
+    // Opened before all blocks were present, and still open later.
     const reader = await entry.open();
     await expect(reader.readBlock(2)).rejects.toMatchObject({ code: 'bytes_gone' });
     await writer.writeBlock(2, blockOf(sample, block, 2));
@@ -215,7 +215,7 @@ describe('a generation that one store writes', () => {
     expect(second.events).toEqual([]);
   });
 
-  it('is held again by the one that takes it up again, although its end could not be noted', async () => {
+  it('is held again when the same store resumes it, although its release could not be written', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     const part = await storePart(first.store, sample, [1]);
@@ -232,7 +232,7 @@ describe('a generation that one store writes', () => {
     await again?.writeBlock(2, blockOf(sample, block, 2));
   });
 
-  it('is not held by one whose entries may not be as large as it is', async () => {
+  it('is not held by a store that refuses it as too large', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open({ maxEntryBytes: 2 * block })];
     const part = await storePart(first.store, sample, [1]);
@@ -241,7 +241,7 @@ describe('a generation that one store writes', () => {
     expect(writer?.hasBlock(1)).toBe(true);
   });
 
-  it('is read by another store that has found a block damaged, when that has been written anew', async () => {
+  it('is read by a store that has found a block damaged, once another store has written that again', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     const entry = await storeSample(first.store, sample);
@@ -259,7 +259,7 @@ describe('a generation that one store writes', () => {
     expect(await findFirst(first.store, 'k')).toMatchObject({ isComplete: true });
   });
 
-  it('takes room that no other one has, until it is given up or its process has died', async () => {
+  it('takes room from the other stores until its process has died', async () => {
     const directory = await createSharedDirectory();
     const limits = { maxSizeBytes: 64 * block, maxEntryBytes: 40 * block };
     const [first, second] = [await directory.open(limits), await directory.open(limits)];
@@ -276,7 +276,7 @@ describe('a generation that one store writes', () => {
     expect(second.store.readUsage().usedBytes).toBeLessThanOrEqual(limits.maxSizeBytes);
   });
 
-  it('is read in part by another store, which makes nothing worse than it is', async () => {
+  it('is not made incomplete by another store that reads it before it is whole', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     await using writer = await openSampleWriter(first.store, sample);
@@ -294,8 +294,8 @@ describe('a generation that one store writes', () => {
   });
 });
 
-describe('files that are left over', () => {
-  it('of one that has died are swept by the one in its place, and none that others are writing', async () => {
+describe('leftover files', () => {
+  it('of a process that has died are swept by its replacement, and none that others are writing', async () => {
     const directory = await createSharedDirectory();
     const [first, second] = [await directory.open(), await directory.open()];
     await using living = await openSampleWriter(first.store, { ...sample, key: 'living' });
@@ -313,7 +313,7 @@ describe('files that are left over', () => {
     expect(await third.store.find('part')).toHaveLength(1);
   });
 
-  it('of a fleet that has died are swept by the first of the next one, which forgets what that one had reserved', async () => {
+  it('of a fleet that has died are swept by the first store of the next one, and its reservations are dropped', async () => {
     const directory = await createSharedDirectory();
     const limits = { maxSizeBytes: 64 * block, maxEntryBytes: 40 * block };
     const earlier = await directory.open(limits);
@@ -353,7 +353,7 @@ describe('leftover files that cannot be removed', () => {
 });
 
 describe('an index that turns out to be damaged', () => {
-  /** A directory whose index is damaged in a place that shows only when it is read. */
+  /** Creates a directory whose index is damaged in a place that shows only when it is read. */
   async function damagedDirectory() {
     const directory = await createSharedDirectory();
     const filled = await directory.open();
@@ -365,7 +365,7 @@ describe('an index that turns out to be damaged', () => {
     return directory;
   }
 
-  it('is set aside by the one that finds it, and all go on with the same fresh one', async () => {
+  it('is set aside by the store that finds it, and all go on with the same fresh index', async () => {
     const directory = await damagedDirectory();
     const [first, second] = [await directory.open({}, { isFirst: true }), await directory.open({}, { wrap: tiered })];
     await using writing = await openSampleWriter(second.store, { ...sample, key: 'writing' });
@@ -394,7 +394,7 @@ describe('an index that turns out to be damaged', () => {
     expect(await bodyFiles(directory.dir)).toHaveLength(6);
   });
 
-  it('for one that opens it is set aside, and those who had it open go on with the fresh one', async () => {
+  it('when a store opens it is set aside, and stores that had it open go on with the fresh index', async () => {
     const directory = await createSharedDirectory();
     const [first] = [await directory.open({}, { wrap: tiered })];
     await storeSample(first.front, sample);
@@ -414,7 +414,7 @@ describe('an index that turns out to be damaged', () => {
     await expect.poll(() => bodyFiles(directory.dir)).toEqual([]);
   });
 
-  it('that two find at once is set aside once, and the fresh one is not', async () => {
+  it('to two stores at once is set aside once, and the fresh index is not', async () => {
     const directory = await damagedDirectory();
     const [first, second] = [await directory.open({}, { isFirst: true }), await directory.open()];
     const release = directory.hold();
@@ -424,7 +424,7 @@ describe('an index that turns out to be damaged', () => {
     await findAll(first);
     const storing = storeSample(first.store, { key: 'kept', sizeBytes: 1 });
     await expect.poll(() => first.store.find('kept')).toHaveLength(1);
-    // The other one has not heard of it, and finds the damage by itself.
+    // The other store has not heard of it yet, and finds the damage by itself.
     await findAll(second);
     release();
     await storing;
@@ -433,7 +433,7 @@ describe('an index that turns out to be damaged', () => {
   });
 });
 
-it('uses of one store spare an entry when another one makes room', async () => {
+it('uses in one store spare an entry when another store evicts', async () => {
   const directory = await createSharedDirectory();
   const limits = { maxSizeBytes: 64 * block };
   const [first, second] = [await directory.open(limits), await directory.open(limits)];
@@ -448,7 +448,7 @@ it('uses of one store spare an entry when another one makes room', async () => {
   expect(await second.store.find('used')).toMatchObject([{ generation: used.generation }]);
 });
 
-it('both may evict at the same time, and keep the size', async () => {
+it('two stores that evict at the same time stay within the size', async () => {
   const directory = await createSharedDirectory();
   const limits = { maxSizeBytes: 64 * block };
   const stores = [await directory.open(limits), await directory.open(limits)];
@@ -460,7 +460,7 @@ it('both may evict at the same time, and keep the size', async () => {
   expect(stores.flatMap(({ events }) => events)).toEqual([]);
 });
 
-it('a change that is not known is heeded without harm, also by a store that is closed', async () => {
+it('a change of unknown entries is heeded without harm, also by a closed store', async () => {
   const directory = await createSharedDirectory();
   const { front } = await directory.open({}, { wrap: tiered });
   await storeSample(front, sample);
@@ -478,7 +478,7 @@ it('a change that is not known is heeded without harm, also by a store that is c
   for (const change of changes) front.heed(change);
 });
 
-it('what is stored alone is shared later, and the reverse', async () => {
+it('a directory can be used by one store, then shared, then by one store again', async () => {
   const alone = await openTestStore();
   await storeSample(alone.store, sample);
   await alone.store.close();
@@ -498,7 +498,7 @@ it('what is stored alone is shared later, and the reverse', async () => {
   ]);
 });
 
-it('a part that another store removes just as it is opened for writing does not turn storing off', async () => {
+it('a part that another store removes while it is opened for writing does not turn storing off', async () => {
   const directory = await createSharedDirectory();
   const [first, second] = [await directory.open(), await directory.open()];
   const part = await storePart(first.store, sample, [1]);

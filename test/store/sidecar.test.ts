@@ -1,4 +1,4 @@
-/** Sidecars: read page by page, and what is noted meanwhile stays. */
+/** Sidecars: they are read page by page, and sums that are set meanwhile stay. */
 
 import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 
 const sumAt = (index: number) => sumOf('generation', index, patternBytes(index, index + 10));
 
-/** The sidecar of a body of which all blocks are there, or those before a cut, in bytes. */
+/** Opens the sidecar of a body with all its blocks, truncated to `cutBytes` if given. */
 async function openSidecar(blockCount: number, cutBytes?: number) {
   const path = join(await temporaryDirectory(), 'sums');
   await writeFile(path, Buffer.concat(Array.from({ length: blockCount }, (_, index) => encodeSum(sumAt(index)))));
@@ -32,7 +32,7 @@ describe('a sidecar', () => {
     [5000, 4999, false],
   ];
   it.each(rows)(
-    'of %i blocks tells of block %i; without another read: %s',
+    'of %i blocks has the sum of block %i; without another read: %s',
     async (blockCount, index, isKnownAtOnce) => {
       const { disk, sidecar } = await openSidecar(blockCount);
       expect(sidecar.knows(index)).toBe(isKnownAtOnce);
@@ -44,7 +44,7 @@ describe('a sidecar', () => {
     },
   );
 
-  it('tells of all blocks when all of it was read, and is closed then', async () => {
+  it('has the sums of all blocks after it was read as a whole, and reads no more then', async () => {
     const { disk, sidecar } = await openSidecar(1200);
     await sidecar.load(600);
     sidecar.set(600, undefined);
@@ -55,7 +55,7 @@ describe('a sidecar', () => {
     expect(sidecar.get(600)).toBeUndefined();
   });
 
-  it('says that what is cut off is absent', async () => {
+  it('reports blocks that were cut off as absent', async () => {
     const { sidecar } = await openSidecar(1200, 600 * 8 + 5);
     for (const index of [599, 600, 1100]) await sidecar.load(index);
     expect([599, 600, 1100].map((index) => sidecar.get(index))).toEqual([sumAt(599), undefined, undefined]);
@@ -63,7 +63,7 @@ describe('a sidecar', () => {
     expect([0, 599, 600, 1199].map((index) => sidecar.get(index) !== undefined)).toEqual([true, true, false, false]);
   });
 
-  it('keeps what was noted while a page was read that had been asked for before', async () => {
+  it('keeps sums that are set while an earlier read of their page is under way', async () => {
     const { disk, sidecar } = await openSidecar(1200);
     const { promise, resolve } = Promise.withResolvers<void>();
     disk.readGate = promise;
@@ -77,7 +77,7 @@ describe('a sidecar', () => {
     expect([sidecar.get(700), sidecar.get(701)]).toEqual([sumAt(1), undefined]);
   });
 
-  it('fails to tell of a page that cannot be read, and tries again', async () => {
+  it('rejects when a page cannot be read, and reads it again next time', async () => {
     const { disk, sidecar } = await openSidecar(1200);
     disk.readFault = 'EIO';
     await expect(sidecar.load(700)).rejects.toMatchObject({ code: 'EIO' });

@@ -1,4 +1,4 @@
-/** SIEVE: whom the hand takes, that this is what its authors describe, and that a scan does not ruin it. */
+/** SIEVE: which entries the hand evicts, that it matches the published algorithm, and that it withstands scans. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -6,7 +6,7 @@ import { type Sieved, sieve } from '../../src/store/disk/space/eviction.ts';
 import { LruModel, type NameCache, SieveModel } from '../support/stores/eviction-models.ts';
 import { type TraceOptions, trace } from '../support/stores/traces.ts';
 
-/** A queue written as names, each with its weight, `*` when it was used and `!` when it is held. */
+/** Parses a queue: names, each with its weight, `*` when it was used and `!` when it is held. */
 function queueOf(text: string): Sieved<string>[] {
   return [...text.matchAll(/([a-z])(\d*)([*!]*)/g)].map(([, id = '', weight = '', marks = '']) => ({
     id,
@@ -32,7 +32,7 @@ describe('a move of the hand', () => {
     ['a b', 0, '', '', undefined],
     ['', 1, '', '', undefined],
   ];
-  it.each(rows)('along "%s" for %i takes "%s", spares "%s", passes %s', (queue, weight, evicted, spared, passed) => {
+  it.each(rows)('along "%s" for %i evicts "%s", spares "%s", passes %s', (queue, weight, evicted, spared, passed) => {
     const move = sieve(queueOf(queue), weight);
     expect({ ...move, evicted: move.evicted.join(''), spared: move.spared.join('') }).toEqual({
       evicted,
@@ -41,7 +41,7 @@ describe('a move of the hand', () => {
     });
   });
 
-  it('looks at no more of the queue than it must', () => {
+  it('reads no more of the queue than it must', () => {
     const looked: string[] = [];
     const queue = queueOf('a* b c d');
     const watched = (function* () {
@@ -55,7 +55,7 @@ describe('a move of the hand', () => {
   });
 });
 
-/** A cache that keeps a queue, and moves the hand over parts of it. */
+/** A cache with a queue, which moves the hand over parts of it. */
 class SieveCache implements NameCache {
   readonly #capacity: number;
   readonly #partLength: number;
@@ -102,7 +102,7 @@ class SieveCache implements NameCache {
   }
 }
 
-it('does what the algorithm does, in whatever parts the queue is looked at', () => {
+it('SIEVE evicts what the model evicts, in whatever parts the queue is read', () => {
   const uses = fc.array(fc.nat(11), { maxLength: 120 });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 1, max: 9 }), uses, (capacity, partLength, names) => {
@@ -113,7 +113,7 @@ it('does what the algorithm does, in whatever parts the queue is looked at', () 
   );
 });
 
-/** The share of the requests for names that come more than once which were hits. */
+/** Returns the share of hits in the requests for names that are requested more than once. */
 function hitRatio(cache: NameCache, options: TraceOptions): number {
   let [hits, count] = [0, 0];
   for (const name of trace(options)) {
@@ -125,13 +125,13 @@ function hitRatio(cache: NameCache, options: TraceOptions): number {
   return hits / count;
 }
 
-describe('compared with LRU', () => {
+describe('compared with LRU, SIEVE', () => {
   const capacity = 100;
   const zipf = { seed: 20_240_416, requests: 30_000, names: 1000, skew: 0.9 };
   const traces: readonly [string, TraceOptions][] = [
-    ['what is wanted more and less', zipf],
-    ['a short scan now and then', { ...zipf, scanEvery: 200, scanLength: 50 }],
-    ['a scan longer than the store', { ...zipf, scanEvery: 1000, scanLength: 500 }],
+    ['skewed popularity', zipf],
+    ['short scans now and then', { ...zipf, scanEvery: 200, scanLength: 50 }],
+    ['scans longer than the store', { ...zipf, scanEvery: 1000, scanLength: 500 }],
     ['scans without end', { ...zipf, scanEvery: 10, scanLength: 30 }],
   ];
   it.each(traces)('has at least as many hits in a trace of %s', (_, options) => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { StepQueue } from '../../src/store/disk/disk-writer.ts';
 
-describe('steps one after the other', () => {
-  it('begins the first in the call', () => {
+describe('a queue of steps', () => {
+  it('begins the first step within the call', () => {
     const queue = new StepQueue();
     let isBegun = false;
     void queue.take(async () => {
@@ -11,7 +11,7 @@ describe('steps one after the other', () => {
     expect(isBegun).toBe(true);
   });
 
-  it('begins the next when the one before is over, also where that failed', async () => {
+  it('begins each step when the one before has ended, also where that failed', async () => {
     const queue = new StepQueue();
     const first = Promise.withResolvers<string>();
     const seen: string[] = [];
@@ -26,7 +26,7 @@ describe('steps one after the other', () => {
     expect(seen).toEqual(['two', 'three']);
   });
 
-  it('is settled when all steps are over', async () => {
+  it('is settled when all steps have ended', async () => {
     const queue = new StepQueue();
     const gate = Promise.withResolvers<void>();
     const seen: string[] = [];

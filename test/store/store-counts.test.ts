@@ -1,4 +1,4 @@
-/** What stores count for those who watch them: entries that leave to make room, and blocks that turn out to be damaged. */
+/** The counts of stores: evicted entries and damaged blocks. */
 
 import { expect, it } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
@@ -10,7 +10,7 @@ import { findFirst, readKey, storeSample } from '../support/stores/stored-sample
 
 const block = 16 * 1024;
 
-it('a store in memory counts what leaves to make room, much of it at once, and nothing else', async () => {
+it('a store in memory counts evicted entries, also many at once, and no other removals', async () => {
   const events: StoreEvent[] = [];
   const store = createMemoryStore({
     maxSizeBytes: 64 * block,
@@ -33,14 +33,14 @@ it('a store in memory counts what leaves to make room, much of it at once, and n
   expect(events.reduce((sum, { count }) => sum + (count?.evictedEntries ?? 0), 0)).toBe(left);
 });
 
-it('a store on the disk counts what leaves to make room', async () => {
+it('a store on the disk counts evicted entries', async () => {
   const { store, counts } = await openTestStore({ maxSizeBytes: 64 * block });
   for (let at = 0; at < 40; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 4 * block });
   await store.removeKey('k39');
   expect(counts).toEqual({ evictedEntries: 39 - store.readUsage().entryCount, damagedBlocks: 0 });
 });
 
-it('a store on the disk counts each damaged block once, in files and in the index', async () => {
+it('a store on the disk counts each damaged block once', async () => {
   const { store, dir, counts } = await openTestStore();
   await storeSample(store, { key: 'k', sizeBytes: 4 * block });
   const [body = ''] = (await bodyFiles(dir)).filter((path) => path.endsWith('.body'));

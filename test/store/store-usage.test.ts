@@ -1,4 +1,4 @@
-/** How full a store says it is. */
+/** The usage that a store reports. */
 
 import { describe, expect, it } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
@@ -13,7 +13,7 @@ const sizeBytes = 64 * 1024;
 const maxSizeBytes = 1024 * 1024;
 
 describe('a store', () => {
-  it('in memory has all of it there', async () => {
+  it('in memory has all its used bytes in memory', async () => {
     const now = () => 0;
     const store = createMemoryStore({ maxSizeBytes, blockSizeBytes: 16 * 1024, now, randomId: sequentialIds() });
     expect(store.readUsage()).toEqual({ entryCount: 0, usedBytes: 0, maxSizeBytes, memoryBytes: 0 });
@@ -25,7 +25,7 @@ describe('a store', () => {
     expect(store.readUsage()).toMatchObject({ entryCount: 0, usedBytes: 0 });
   });
 
-  it('on a disk has in memory what was used of it', async () => {
+  it('on a disk has in memory only entries that were read', async () => {
     const { store: disk, clock } = await openTestStore({ maxSizeBytes });
     const store = createTieredStore(createMemoryTier({ maxSizeBytes }), disk, () => clock.now());
     expect(store.readUsage()).toEqual({ entryCount: 0, usedBytes: 0, maxSizeBytes, memoryBytes: 0, isWritable: true });
@@ -36,7 +36,7 @@ describe('a store', () => {
     expect(store.readUsage().memoryBytes).toBeGreaterThanOrEqual(sizeBytes);
   });
 
-  it('is not writable from a fault of its disk on, until something was written again', async () => {
+  it('is not writable after a fault of its disk, until a write succeeds', async () => {
     const disk = new FailingFileSystem();
     const { store, clock } = await openTestStore({ fileSystem: disk.fileSystem });
     const isWritable = () => store.readUsage().isWritable;

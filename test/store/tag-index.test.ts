@@ -1,4 +1,4 @@
-/** The look-up by tag in memory: it knows what is there, and keeps nothing of what has left. */
+/** The look-up by tag in memory: it finds present entries, and keeps nothing of entries that have left. */
 
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { TagIndex } from '../../src/store/memory/memory-shelf.ts';
@@ -18,7 +18,7 @@ import {
   writeSample,
 } from '../support/stores/stored-sample.ts';
 
-it('knows a tag as long as something has it', () => {
+it('finds the things with a tag until they are deleted', () => {
   const index = new TagIndex<object>();
   const [one, two] = [{}, {}];
   index.add(one, ['a', 'b', 'a']);
@@ -34,11 +34,11 @@ it('knows a tag as long as something has it', () => {
   expect(index.size).toBe(0);
 });
 
-describe('nothing is left', () => {
+describe('nothing is left in the tag indexes', () => {
   const block = 1024;
   const sizeBytes = 3 * block;
 
-  /** The indexes that something was ever added to. */
+  /** Collects the indexes that anything is added to from now on. */
   function watchIndexes(): ReadonlySet<TagIndex<object>> {
     const seen = new Set<TagIndex<object>>();
     const { add } = TagIndex.prototype;
@@ -60,21 +60,21 @@ describe('nothing is left', () => {
   }
 
   const departures: readonly [string, (store: Store) => Promise<unknown>][] = [
-    ['were pushed out', (store) => pushOut(store, 4 * block)],
+    ['were evicted', (store) => pushOut(store, 4 * block)],
     ['were removed by tag', (store) => Promise.all(['t', 'last'].map((tag) => store.removeTagged(tag)))],
     ['were removed by key', (store) => Promise.all([...Array(30).keys()].map((at) => store.removeKey(`k${at}`)))],
-    ['were cleared away', (store) => store.close()],
+    ['were in a closed store', (store) => store.close()],
   ];
   const stores: readonly [string, () => Store][] = [
     ['a memory store', createStore],
     [
-      'memory in front of one',
+      'a memory tier in front of one',
       () => createTieredStore(createMemoryTier({ maxSizeBytes: 64 * block }), createStore(), () => 1_000),
     ],
   ];
   const rows = stores.flatMap(([name, create]) => departures.map(([how, depart]) => ({ name, create, how, depart })));
 
-  it.each(rows)('in $name of entries that $how', async ({ create, depart }) => {
+  it.each(rows)('of $name, of entries that $how', async ({ create, depart }) => {
     const indexes = watchIndexes();
     const store = create();
     for (let at = 0; at < 30; at += 1) {
@@ -95,7 +95,7 @@ describe('nothing is left', () => {
     expect([...indexes].map(({ size }) => size)).toEqual([...indexes].map(() => 0));
   });
 
-  it('of metadata for which there was no room', async () => {
+  it('of metadata that did not fit', async () => {
     const indexes = watchIndexes();
     const store = createStore();
     const entry = await storeTagged(store, { key: 'k', sizeBytes }, ['t']);

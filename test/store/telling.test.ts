@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { LogThrottle } from '../../src/store/log-throttle.ts';
 
-it('a fault is told aloud once in ten minutes, each kind for itself', () => {
-  const telling = new LogThrottle();
-  const told: readonly (readonly [kind: string, now: number, level: 'warn' | 'debug'])[] = [
+it('each kind of fault is logged at warn once in ten minutes, otherwise at debug', () => {
+  const throttle = new LogThrottle();
+  const rows: readonly (readonly [kind: string, now: number, level: 'warn' | 'debug'])[] = [
     ['io', 0, 'warn'],
     ['io', 1, 'debug'],
     ['no_room', 1, 'warn'],
@@ -13,5 +13,5 @@ it('a fault is told aloud once in ten minutes, each kind for itself', () => {
     ['no_room', 600_000, 'debug'],
     ['no_room', 600_001, 'warn'],
   ];
-  for (const [kind, now, level] of told) expect(telling.levelOf(kind, now), `${kind} at ${now}`).toBe(level);
+  for (const [kind, now, level] of rows) expect(throttle.levelOf(kind, now), `${kind} at ${now}`).toBe(level);
 });

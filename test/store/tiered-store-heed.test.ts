@@ -1,4 +1,4 @@
-/** What memory in front of a shared store makes of the changes that others tell. */
+/** A memory tier in front of a shared store applies the changes that other processes announce. */
 
 import { describe, expect, it, vi } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
@@ -10,7 +10,7 @@ import { storeTagged } from '../support/stores/stored-sample.ts';
 
 const keys = ['a/1', 'a/2', 'b/1'] as const;
 
-/** A store with memory in front that has all keys, of which the store below has none any more. */
+/** Creates a store with all keys in memory; `left` returns the keys that are still there. */
 async function createTier() {
   const options = { maxSizeBytes: 1_000_000, blockSizeBytes: 1024, now: () => 1_000 };
   const below = createMemoryStore({ ...options, randomId: sequentialIds() });
@@ -44,7 +44,7 @@ it.each(changes)('%j is heeded', async (change, want) => {
   expect(heed).toHaveBeenCalledExactlyOnceWith(change);
 });
 
-it.each(changes)('%j of the store below is known in memory, and to nobody below', async (change, want) => {
+it.each(changes)('%j of the store below is applied in memory, and not passed down', async (change, want) => {
   const { below, heed, store, left } = await createTier();
   await below.removePrefixed('');
   store.forget(change);

@@ -1,4 +1,4 @@
-/** Removal by tag with memory in front: what memory alone still knows is removed too. */
+/** Removal by tag with a memory tier in front: entries that only memory still has are removed too. */
 
 import { expect, it, vi } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
@@ -10,7 +10,7 @@ import { storeTagged } from '../support/stores/stored-sample.ts';
 
 const block = 1024;
 
-/** A store, and memory in front of it. */
+/** Creates a store and a memory tier in front of it. */
 function createTier() {
   const clock = { now: 1_000 };
   const now = () => clock.now;
@@ -18,7 +18,7 @@ function createTier() {
   return { clock, below, store: createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), below, now) };
 }
 
-it('removes and tells what the store below has evicted and memory still tells', async () => {
+it('entries that the store below has evicted and memory still has are removed and reported', async () => {
   const { below, store } = createTier();
   for (const [key, tag] of [
     ['evicted', 't'],
@@ -38,7 +38,7 @@ it('removes and tells what the store below has evicted and memory still tells', 
   expect(store.peek('other')).toHaveLength(1);
 });
 
-it('does not tell of a pin in memory that has ended', async () => {
+it('a generation in memory whose pin has ended is not reported', async () => {
   const { clock, below, store } = createTier();
   await storeTagged(store, { key: 'k', sizeBytes: 1 }, ['pinned']);
   await storeTagged(store, { key: 'k', sizeBytes: 1 }, ['current'], 2_000);
@@ -50,7 +50,7 @@ it('does not tell of a pin in memory that has ended', async () => {
   expect(await store.find('k')).toEqual([]);
 });
 
-it('keeps nothing of a look-up that it overtook, though the store below has evicted what that found', async () => {
+it('a look-up that the removal overtook is not kept, though the store below has evicted its entry', async () => {
   const { below, store } = createTier();
   await storeTagged(store, { key: 'k', sizeBytes: 1 }, ['t']);
   const { promise: gate, resolve: release } = Promise.withResolvers<void>();
@@ -68,7 +68,7 @@ it('keeps nothing of a look-up that it overtook, though the store below has evic
   expect(await store.find('k')).toEqual([]);
 });
 
-it('tells nothing from memory of what may have been removed before it failed', async () => {
+it('entries that a failed removal may have removed are dropped from memory', async () => {
   const { below, store } = createTier();
   await storeTagged(store, { key: 'k', sizeBytes: 1 }, ['t']);
   await store.find('k');

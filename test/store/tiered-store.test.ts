@@ -1,4 +1,4 @@
-/** What memory in front of a store adds: answers in the same tick, one read for many, and nothing stale. */
+/** A memory tier in front of a store: answers in the same tick, one read for many readers, and nothing stale. */
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
@@ -24,12 +24,12 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 const block = 1024;
 const sizeBytes = 3 * block + 10;
 
-/** A store that cannot peek, tells what it is asked, and can be made to wait or to fail. */
+/** A store that cannot peek, counts look-ups and reads, and can be made to wait or to fail. */
 class SlowStore {
   finds = 0;
   reads = 0;
   opens = 0;
-  /** What each look-up and read waits for before it answers. */
+  /** Each look-up and read waits for this before it answers. */
   gate: Promise<void> = Promise.resolve();
   isBroken = false;
 
@@ -63,7 +63,7 @@ class SlowStore {
     close: () => this.#below.close(),
   };
 
-  /** Removes a key without the tier knowing of it, as an eviction does. */
+  /** Removes a key without telling the tier, as an eviction does. */
   async evict(key: string): Promise<void> {
     await this.#below.removeKey(key);
   }
@@ -98,7 +98,7 @@ function createTier(maxSizeBytes = 1_000_000) {
   return { slow, memory: createMemoryTier({ maxSizeBytes }), below: slow.store };
 }
 
-/** A tiered store over one that already has an entry, and nothing of it in memory. */
+/** Creates a tiered store over one that already has an entry, with an empty memory. */
 async function tierOverStored(maxSizeBytes?: number) {
   const { slow, memory, below } = createTier(maxSizeBytes);
   await storeSample(below, { key: 'k', sizeBytes, seed: 1 });
@@ -111,7 +111,7 @@ function heldGate(): { gate: Promise<void>; release: () => void } {
 }
 
 describe('a key without entries', () => {
-  it('is looked up below once, and again once something may be stored under it', async () => {
+  it('is looked up below once, and again when something may have been stored under it', async () => {
     const { memory, below } = createTier();
     let lookups = 0;
     const counted: Store = {
@@ -140,7 +140,7 @@ describe('a key without entries', () => {
 });
 
 describe('in the same tick', () => {
-  it('blocks are there as soon as they are written, for the writer and the entry', async () => {
+  it('blocks are available once they are written, to the writer and the entry', async () => {
     const { memory, below } = createTier();
     const store = createTieredStore(memory, below, () => 0);
     await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: 2 * block });
@@ -152,7 +152,7 @@ describe('in the same tick', () => {
     expect((await findFirst(store, 'k'))?.peekBlock(0)).toEqual(patternBytes(0, block));
   });
 
-  it('entries are there once they were found, blocks once they were read', async () => {
+  it('entries are available once they were found, and blocks once they were read', async () => {
     const { store, slow } = await tierOverStored();
     expect(store.peek('k')).toBeUndefined();
     const found = await findFirst(store, 'k');
@@ -167,7 +167,7 @@ describe('in the same tick', () => {
     expect(slow).toMatchObject({ finds: 1, reads: 4 });
   });
 
-  it('a body in its row is there once it was read, in a process that has not written it', async () => {
+  it('a body in its row is available once it was read, in a process that has not written it', async () => {
     const first = await openTestStore({ blockSizeBytes: block });
     await storeSample(first.store, { key: 'k', sizeBytes: 10, seed: 1 });
     await first.store.close();
@@ -178,7 +178,7 @@ describe('in the same tick', () => {
     expect(Buffer.from(entry?.peekBlock(0) ?? [])).toEqual(Buffer.from(patternBytes(0, 10, 1)));
   });
 
-  it('blocks of a part are there as soon as they are written, and a part that was completed is told as complete', async () => {
+  it('blocks of a part are available once they are written, and a completed part is found as complete', async () => {
     const { memory, below } = createTier();
     const store = createTieredStore(memory, below, () => 0);
     const sample = { key: 'k', sizeBytes, seed: 1 };
@@ -194,7 +194,7 @@ describe('in the same tick', () => {
     expect(await findFirst(store, 'k')).toMatchObject({ isComplete: true });
   });
 
-  it('of a block that was there before, nothing else is told', async () => {
+  it('a block that was present before keeps its bytes when it is written again', async () => {
     const { memory, below } = createTier();
     const sample = { key: 'k', sizeBytes, seed: 1 };
     const entry = await storePart(below, sample, [1]);
@@ -209,7 +209,7 @@ describe('in the same tick', () => {
     await writer?.[Symbol.asyncDispose]();
   });
 
-  it('there is nothing when memory is too small, but all of it can be read', async () => {
+  it('nothing is available when memory is too small, but everything can be read', async () => {
     const { store, slow } = await tierOverStored(16);
     expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
     expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
@@ -218,15 +218,15 @@ describe('in the same tick', () => {
   });
 });
 
-describe('many at once', () => {
-  it('who look up one key ask the store below once', async () => {
+describe('concurrent callers', () => {
+  it('that look up one key cause one look-up below', async () => {
     const { store, slow } = await tierOverStored();
     const found = await Promise.all(Array.from({ length: 10 }, () => store.find('k')));
     expect(slow.finds).toBe(1);
     for (const entries of found) expect(entries).toHaveLength(1);
   });
 
-  it('who read one block read it once below, whichever reader leaves', async () => {
+  it('that read one block cause one read below, also when a reader is closed', async () => {
     const { store, slow } = await tierOverStored();
     const entry = await findFirst(store, 'k');
     const readers = await Promise.all(Array.from({ length: 10 }, async () => await entry?.open()));
@@ -239,7 +239,7 @@ describe('many at once', () => {
     expect(slow.reads).toBe(1);
   });
 
-  it('who read a block that fails are all told so, and the next one asks again', async () => {
+  it('that read a block that fails are all rejected, and the next read tries again', async () => {
     const { store, slow } = await tierOverStored();
     const entry = await findFirst(store, 'k');
     const readers = await Promise.all([entry?.open(), entry?.open()]);
@@ -265,17 +265,17 @@ describe('nothing stale', () => {
     ['the removal of the key', (store) => store.removeKey('k'), undefined],
   ];
   const tag = (entries: readonly StoredEntry[] | undefined) => entries?.[0]?.metadata.fields[0]?.[1];
-  const told = (mark: string | undefined) => (mark === undefined ? undefined : `"${mark}"`);
+  const etagOf = (mark: string | undefined) => (mark === undefined ? undefined : `"${mark}"`);
 
   it.each(changes)('is found after %s', async (_, change, mark) => {
     const { store } = await tierOverStored();
     const entry = (await findFirst(store, 'k')) as StoredEntry;
     await change(store, entry);
     expect(store.peek('k')).toBeUndefined();
-    expect(tag(await store.find('k'))).toBe(told(mark));
+    expect(tag(await store.find('k'))).toBe(etagOf(mark));
   });
 
-  it.each(changes)('is kept of a look-up that %s overtook', async (_, change, mark) => {
+  it.each(changes)('is kept from a look-up that %s overtook', async (_, change, mark) => {
     const { store, slow } = await tierOverStored();
     const entry = (await findFirst(store, 'k')) as StoredEntry;
     await store.replaceMetadata(entry, sampleMetadata('before'));
@@ -286,12 +286,12 @@ describe('nothing stale', () => {
     slow.gate = Promise.resolve();
     const later = store.find('k');
     release();
-    expect(tag(await overtaken)).toBe(told('before'));
-    expect(tag(await later)).toBe(told(mark));
-    expect(tag(store.peek('k'))).toBe(told(mark));
+    expect(tag(await overtaken)).toBe(etagOf('before'));
+    expect(tag(await later)).toBe(etagOf(mark));
+    expect(tag(store.peek('k'))).toBe(etagOf(mark));
   });
 
-  it('is told of an entry whose bytes turned out to be gone below', async () => {
+  it('is kept of an entry whose bytes turned out to be gone below', async () => {
     const { store, slow } = await tierOverStored();
     const entry = await findFirst(store, 'k');
     await slow.evict('k');
@@ -301,7 +301,7 @@ describe('nothing stale', () => {
     expect(await store.find('k')).toEqual([]);
   });
 
-  it('is told of an entry of which a block turned out to be damaged', async () => {
+  it('is kept of an entry with a block that turned out to be damaged', async () => {
     const { store, slow } = await tierOverStored();
     const reader = await (await findFirst(store, 'k'))?.open();
     slow.isBroken = true;
@@ -310,7 +310,7 @@ describe('nothing stale', () => {
     reader?.close();
   });
 
-  it('is told of an entry that could not be resumed', async () => {
+  it('is kept of an entry that could not be resumed', async () => {
     const { store, slow } = await tierOverStored();
     const entry = (await findFirst(store, 'k')) as StoredEntry;
     await slow.evict('k');
@@ -319,7 +319,7 @@ describe('nothing stale', () => {
   });
 });
 
-it('memory holds no more than the bytes of its blocks', async () => {
+it('memory does not keep alive the pools that its blocks came from', async () => {
   const { memory, below } = createTier();
   const store = createTieredStore(memory, below, () => 0);
   const pooled = Buffer.from('a small piece of a pool');

@@ -1,9 +1,9 @@
-/** What calls in the same tick may cost when they turn out to be slow. */
+/** The bound on the time that slow calls in the same tick may take. */
 
 import { expect, it } from 'vitest';
 import { TimeDebt } from '../../src/store/disk/bodies/synchronous-io.ts';
 
-/** A debt, and a call that takes so many milliseconds where it is afforded; tells whether it was. */
+/** Creates a debt with a clock. `take` makes a call that takes `ms` milliseconds; returns whether it was afforded. */
 function debtWithClock() {
   let now = 0;
   const debt = new TimeDebt({ elapsed: () => now, quickMs: 1 });
@@ -25,7 +25,7 @@ it('affords quick calls without end', () => {
   for (let at = 0; at < 10_000; at += 1) expect(take(1)).toBe(true);
 });
 
-it('affords no more once they were slow, until fifty times the time has passed', () => {
+it('affords no call after a slow one until enough time has paid off the debt', () => {
   const { take, pass } = debtWithClock();
   expect(take(101)).toBe(true);
   expect(take(0)).toBe(false);
@@ -35,7 +35,7 @@ it('affords no more once they were slow, until fifty times the time has passed',
   expect(take(0)).toBe(true);
 });
 
-it('loses no more than its share of the time, however slow the calls are', () => {
+it('spends no more than its share of the time, however slow the calls are', () => {
   const { take, pass } = debtWithClock();
   let lostMs = 0;
   let allMs = 0;

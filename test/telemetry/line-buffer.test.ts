@@ -3,10 +3,10 @@ import { LineBuffer } from '../../src/cli/process-log.ts';
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 const MiB = 1024 * 1024;
-/** Longer than lines are gathered, and than a write that failed waits at most. */
+/** Longer than lines are gathered, and than the pause after a failed write. */
 const laterMs = 100;
 
-/** A buffer in front of a target that takes so many bytes, and then fails with a code. */
+/** Creates a buffer whose target takes `room` bytes, and then fails with `code`. */
 function setUp({ pieceBytes = 20, room = Number.POSITIVE_INFINITY, code = 'EAGAIN' } = {}) {
   const clock = createFakeClock();
   const writes: string[] = [];
@@ -49,7 +49,7 @@ describe('lines', () => {
     expect(writes).toEqual(['one\n', 'two\nthree\n', 'four\n']);
   });
 
-  it('are written when that is asked for, unless the target takes none', () => {
+  it('are written by `flush`, unless the target takes none', () => {
     const { buffer, writes, state } = setUp();
     for (const line of ['one\n', 'two\n']) buffer.write(line);
     buffer.flush();
@@ -81,7 +81,7 @@ describe('lines', () => {
 });
 
 describe('a target that takes nothing', () => {
-  it.each(['EAGAIN', 'EPIPE', 'ENOSPC', 'EIO'])('%s loses nothing within the bound, and is tried again', (code) => {
+  it.each(['EAGAIN', 'EPIPE', 'ENOSPC', 'EIO'])('(%s) loses no line within the bound, and is tried again', (code) => {
     const { buffer, clock, writes, state } = setUp({ room: 0, code });
     buffer.write('one\n');
     buffer.write('two\n');
@@ -98,7 +98,7 @@ describe('a target that takes nothing', () => {
     expect(buffer.droppedLines).toBe(0);
   });
 
-  it('has lines dropped beyond the bound, and the gap told at its place', () => {
+  it('has lines beyond the bound dropped, and the gap reported in their place', () => {
     const { buffer, clock, writes, state } = setUp({ pieceBytes: 4096, room: 0 });
     buffer.onGap((lines) => buffer.write(`gap of ${lines}\n`));
     const line = `${'x'.repeat(1023)}\n`;
@@ -106,7 +106,7 @@ describe('a target that takes nothing', () => {
     expect(buffer.droppedLines).toBe(0);
     for (let count = 0; count < 5; count += 1) buffer.write(line);
     expect(buffer.droppedLines).toBe(5);
-    // Room for some lines does not end the gap: otherwise there would be many.
+    // Room for some lines does not end the gap. Otherwise there would be many gaps.
     state.room = MiB;
     clock.advance(laterMs);
     buffer.write('dropped\n');
@@ -120,7 +120,7 @@ describe('a target that takes nothing', () => {
     expect(buffer.droppedLines).toBe(6);
   });
 
-  it('gets what has waited in several turns of the event loop', () => {
+  it('gets the waiting lines later, in several turns of the event loop', () => {
     const { buffer, clock, writes, state } = setUp({ pieceBytes: 4096, room: 0 });
     for (let count = 0; count < 1024; count += 1) buffer.write(`${'x'.repeat(1023)}\n`);
     state.room = Number.POSITIVE_INFINITY;
@@ -132,7 +132,7 @@ describe('a target that takes nothing', () => {
 });
 
 describe('the end of the process', () => {
-  it('has all lines written, those too that come later', () => {
+  it('writes all lines, and any later line at once', () => {
     const { buffer, writes } = setUp();
     for (const line of ['one\n', 'two\n', 'three\n']) buffer.write(line);
     buffer.finish();

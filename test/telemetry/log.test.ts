@@ -85,7 +85,7 @@ const exchange: ServerEvent = {
 };
 const refused = { status: undefined, headMs: undefined, error: 'origin_refused', errorDetail: 'ECONNREFUSED' };
 
-/** The lines that a log writes of these events. */
+/** Returns the lines that a log writes for these events. */
 function linesOf(
   events: readonly ServerEvent[],
   options: Partial<Omit<LogOptions, 'stream' | 'now'>>,
@@ -102,7 +102,7 @@ function linesOf(
   return lines;
 }
 
-/** The one pretty line of an event, without its time. */
+/** Returns the pretty line of an event, without its time. */
 function prettyLine(event: ServerEvent): string {
   const [line = ''] = linesOf([event], { format: 'pretty' });
   expect(line).toMatch(/^\d\d:\d\d:\d\d .*\n$/);
@@ -114,8 +114,8 @@ function jsonLine(event: ServerEvent): Record<string, unknown> {
   return JSON.parse(line);
 }
 
-describe('a log for programs', () => {
-  it('is one line of JSON a request', () => {
+describe('a log in JSON', () => {
+  it('has one line for each request', () => {
     const { time, ...line } = jsonLine(request);
     expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     expect(line).toEqual({
@@ -141,14 +141,14 @@ describe('a log for programs', () => {
   });
 
   it.each<[what: string, given: Partial<RequestEvent>]>([
-    ['nothing that is optional', { range: undefined, route: undefined }],
-    ['all that is optional', { ...broken, ...everything }],
+    ['no optional field', { range: undefined, route: undefined }],
+    ['all optional fields', { ...broken, ...everything }],
     ['quotes and backslashes', { target: '/"a\\b"', range: '"', user: 'a"b', route: '\\', reason: '"' }],
     ['control characters', { target: '/\r\n\t\0\x1b\x7f\x9f', user: '\u2028\u202e', errorDetail: '\b\f' }],
     ['letters beyond ASCII', { target: '/Ã¤', user: 'é漢😀', authority: 'bücher.example' }],
     ['half of a surrogate pair', { target: '/\ud800', user: '\udc00x' }],
     ['secrets', { target: '/a?v=1&token=abc;sig=x', errorDetail: 'http://ada:lovelace@files.example' }],
-    ['parameters that are none', { target: '/a?v=1&w=&=x&&y==z#token=1', range: 'bytes=0-1, 5-' }],
+    ['odd parameters', { target: '/a?v=1&w=&=x&&y==z#token=1', range: 'bytes=0-1, 5-' }],
     ['a secret in a method and a range', { method: '?key=1', range: 'bytes=0-1;sig=abc' }],
     ['odd addresses', { peer: 'fe80::1%eth0', client: '"unknown"', version: '2' }],
     ['large and small numbers', { bytesSent: 2 ** 53, originBytes: 0, headMs: 1e-9, durationMs: 1e21 }],
@@ -161,12 +161,12 @@ describe('a log for programs', () => {
     const fields = JSON.parse(JSON.stringify({ worker: 3, ...fieldsOf(event), msg: 'request' }));
     expect(JSON.stringify({ level, time, ...rest })).toBe(line.trimEnd());
     expect([Object.entries(rest), level]).toEqual([Object.entries(fields), levelOf(event)]);
-    // Another kind of event takes the way through pino: what stands around the fields is the same.
+    // Other kinds of events are written by pino, and begin with the same keys.
     const [other = ''] = linesOf([fullDisk], { worker: 3 });
     expect(Object.keys(JSON.parse(other)).slice(0, 4)).toEqual(Object.keys(JSON.parse(line)).slice(0, 4));
   });
 
-  it('tells what went wrong, without secrets', () => {
+  it('has the errors of requests, without secrets', () => {
     expect(jsonLine(broken)).toMatchObject({
       level: 'warn',
       target: '/big?token=[redacted]',
@@ -178,7 +178,7 @@ describe('a log for programs', () => {
     expect(jsonLine(fill)).toMatchObject({ key: 'http://media.example/video.mp4?sig=[redacted]' });
   });
 
-  it('has the sentence of the server, of a listener and of the store as its message', () => {
+  it('has the message of events of the server, a listener and the store', () => {
     expect(jsonLine(ready)).toMatchObject({
       msg: 'listens on http://127.0.0.1:8080',
       addresses: ['http://127.0.0.1:8080'],
@@ -189,31 +189,31 @@ describe('a log for programs', () => {
 
   it.each<[what: string, event: ServerEvent, level: string]>([
     ['a request', request, 'info'],
-    ['a request that its client broke off', { ...request, error: 'client_gone' }, 'info'],
-    ['a request that the origin broke off', broken, 'warn'],
+    ['a request that its client has left', { ...request, error: 'client_gone' }, 'info'],
+    ['a request that the origin has cut', broken, 'warn'],
     ['a request whose stored bytes are gone', { ...request, error: 'bytes_gone' }, 'warn'],
-    ['a request that met a bug', { ...request, error: 'internal' }, 'error'],
+    ['a request with an internal error', { ...request, error: 'internal' }, 'error'],
     ['a refusal', badRequest, 'info'],
     ['a tunnel', tunnel, 'info'],
     ['a fill', fill, 'debug'],
     ['a fill that failed', { ...fill, result: 'failed' }, 'warn'],
     ['an exchange', exchange, 'debug'],
     ['an exchange that failed', { ...exchange, ...refused }, 'debug'],
-    ['the end of patience', { ...ready, stage: 'cut' }, 'warn'],
+    ['a cut at the end of the grace period', { ...ready, stage: 'cut' }, 'warn'],
   ])('%s has a level', (_what, event, level) => expect(jsonLine(event)).toMatchObject({ level }));
 });
 
-describe('what is only counted', () => {
+describe('an event that is only counted', () => {
   it.each<ServerEvent>([
     { kind: 'begun', what: 'request' },
     { kind: 'called_off', what: 'fill' },
     { kind: 'connection', stage: 'opened', scheme: 'http' },
     { kind: 'revalidation', result: 'confirmed' },
-  ])('$kind has no line', (event) => expect(linesOf([event], { level: 'trace' })).toEqual([]));
+  ])('($kind) has no line', (event) => expect(linesOf([event], { level: 'trace' })).toEqual([]));
 });
 
 describe('the level of a log', () => {
-  it('changes while it is written', () => {
+  it('can be changed at any time', () => {
     const lines: string[] = [];
     const log = createLog({
       level: 'warn',
@@ -239,14 +239,14 @@ describe('a log that has dropped lines', () => {
       /^\{"level":"warn","time":"[^"]+","event":"log","dropped":12,"msg":"the log is written again; 12 lines .+"\}$/m,
     ],
     ['pretty', /^\d\d:\d\d:\d\d warning: the log is written again; 12 lines .+$/m],
-  ])('says so as %s when lines are taken again', (format, want) => {
+  ])('reports that as %s when lines are written again', (format, want) => {
     const lines: string[] = [];
     let tell = (_lines: number): void => {};
     const stream = {
       droppedLines: 12,
       write: (line: string) => lines.push(line),
-      onGap(given: typeof tell) {
-        tell = given;
+      onGap(callback: typeof tell) {
+        tell = callback;
       },
     };
     const log = createLog({ level: 'info', format, stream, now: Date.now });
@@ -256,7 +256,7 @@ describe('a log that has dropped lines', () => {
   });
 });
 
-describe('a log for people', () => {
+describe('a pretty log', () => {
   it.each<[want: string, event: ServerEvent]>([
     ['GET /video.mp4 206 bytes=0-99 → 100 B hit 1 ms', request],
     [
@@ -304,7 +304,7 @@ describe('a log for people', () => {
     [304, 36],
     [404, 33],
     [502, 31],
-  ])('status %d has a colour where the terminal has', (status, colour) => {
+  ])('has a colour for status %d where the terminal has colours', (status, colour) => {
     const [coloured] = linesOf([{ ...request, status }], {}, 'colours');
     expect(coloured).toContain(`\u001b[${colour}m${status}\u001b[39m`);
     const [plain] = linesOf([{ ...request, status }], {}, 'plain');

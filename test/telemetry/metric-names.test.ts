@@ -1,4 +1,4 @@
-/** The names of all metrics: by the conventions of Prometheus, and each in docs/operations.md. */
+/** The names of all metrics follow the conventions of Prometheus, and docs/operations.md describes each metric. */
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ const kinds = Object.values(metricKinds);
 const metrics = createMetrics({ version: '1', role: { kind: 'alone' }, now: () => 0 });
 const read = readMetricText(await formatMetrics(await metrics.read()));
 
-/** The rows of the tables in the document: a metric's name, its type, its labels, and what it says. */
+/** The rows of the tables in the document: name, type, labels and description of each metric. */
 const rows = [
   ...readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8').matchAll(
     /^\| `([a-z0-9_]+)` \| (counter|gauge|histogram) \| (.*?) \| (.*) \|$/gm,
@@ -18,7 +18,7 @@ const rows = [
 ].map(([, name, type, labels, help]) => ({ name, type, labels, help }));
 
 describe('our metrics', () => {
-  it('are all there, and nothing else of ours', () => {
+  it('are all exposed, and no others', () => {
     const shown = [...read.keys()].filter((name) => name.startsWith('rangeway_'));
     expect(shown.toSorted()).toEqual(kinds.map(({ name }) => name).toSorted());
   });
@@ -37,7 +37,7 @@ describe('our metrics', () => {
     expect(read.get(name)).toMatchObject({ type, help });
   });
 
-  it('measure from 1 ms to minutes', () => {
+  it('measure durations from 1 ms to 10 minutes', () => {
     expect([secondsBounds[0], secondsBounds.at(-1)]).toEqual([0.001, 600]);
     expect(secondsBounds).toEqual(secondsBounds.toSorted((one, other) => one - other));
   });

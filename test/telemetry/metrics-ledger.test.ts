@@ -1,4 +1,4 @@
-/** Several processes as one: what is added up, what is not, and that no total goes down. */
+/** The metrics of several processes as one: which are added up, and that no total decreases. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -11,7 +11,7 @@ const now = () => 0;
 const worker = (id: number): Metrics => createMetrics({ version: '1', role: { kind: 'worker', id }, now });
 const supervisor = (): Metrics => createMetrics({ version: '1', role: { kind: 'supervisor' }, now });
 
-/** A reading as that of another process, which this one is not. */
+/** Returns a reading as if it came from another process. */
 async function readAs(metrics: Metrics, place: string, name: string): Promise<readonly MetricReading[]> {
   const reading = structuredClone(await metrics.read());
   return [createProcessMark(place, name), ...reading.filter((metric) => metric.name !== 'rangeway_process')];
@@ -29,8 +29,8 @@ const usage = (usedBytes: number, memoryBytes: number, isWritable: boolean) => (
   ],
 });
 
-describe('several processes', () => {
-  it('are added up where that is a sum, and are not where it is none', async () => {
+describe('metrics of several processes', () => {
+  it('are added up where a sum has a meaning, and not otherwise', async () => {
     const [one, two, above] = [worker(1), worker(2), supervisor()];
     one.attach(usage(50, 10, true));
     two.attach(usage(51, 20, false));
@@ -58,7 +58,7 @@ describe('several processes', () => {
     expect(sampleOf(text, 'rangeway_requests_in_flight')).toBe(1 - 5);
   });
 
-  it('tell each how it is by itself', async () => {
+  it('about the processes themselves are separate', async () => {
     const text = await createFleetFormat()([await supervisor().read(), await readAs(worker(7), '7', 'a')]);
     for (const name of [
       'process_resident_memory_bytes',
@@ -74,10 +74,10 @@ describe('several processes', () => {
   });
 });
 
-describe('a worker that dies', () => {
+describe('a worker that dies or is late', () => {
   const total = (text: string) => sumOf(text, 'rangeway_requests_total');
 
-  it('leaves what it has counted', async () => {
+  it('leaves its counts in the totals', async () => {
     const format = createFleetFormat();
     const [one, two] = [worker(1), worker(2)];
     for (let count = 0; count < 10; count += 1) one.emit(sampleRequest);
@@ -86,7 +86,7 @@ describe('a worker that dies', () => {
     const second = await readAs(two, '2', 'b');
     const totals = [
       total(await format([own, await readAs(one, '1', 'a'), second])),
-      // It is away, and another one takes its place.
+      // The worker is away, and is replaced later.
       total(await format([own, second])),
       total(await format([own, second])),
       total(await format([own, await readAs(worker(1), '1', 'c'), second])),
@@ -96,7 +96,7 @@ describe('a worker that dies', () => {
     expect(totals).toEqual([11, 11, 11, 11, 11, 11]);
   });
 
-  it('has nothing open any more', async () => {
+  it('no longer counts in gauges', async () => {
     const format = createFleetFormat();
     const one = worker(1);
     one.emit({ kind: 'begun', what: 'fill' });
@@ -105,7 +105,7 @@ describe('a worker that dies', () => {
     expect(sampleOf(await format([own]), 'rangeway_fills_running')).toBe(0);
   });
 
-  it('that is only late is counted once', async () => {
+  it('is counted once when it was only late', async () => {
     const format = createFleetFormat();
     const one = worker(1);
     const own = await supervisor().read();
@@ -116,7 +116,7 @@ describe('a worker that dies', () => {
     expect(total(await format([own, await readAs(one, '1', 'a')]))).toBe(2);
   });
 
-  it('lets no total go down, whoever is read, and whoever dies', async () => {
+  it('never makes a total decrease, whichever workers are read', async () => {
     const step = fc.record({
       place: fc.integer({ min: 1, max: 3 }),
       what: fc.constantFrom('count', 'die', 'hide', 'read'),

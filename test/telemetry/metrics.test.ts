@@ -1,4 +1,4 @@
-/** What is counted of what happens, as Prometheus reads it. */
+/** The metrics of events and of the server's state, in the text format of Prometheus. */
 
 import { describe, expect, it } from 'vitest';
 import type { ProcessRole } from '../../src/telemetry/counters.ts';
@@ -9,7 +9,7 @@ import { readMetricText, sampleOf } from '../support/values/metric-text.ts';
 
 const now = () => 1_700_000_000_500;
 
-/** What is read after these events. */
+/** Returns the text of the metrics after these events. */
 async function textOf(events: readonly ServerEvent[], sources?: MetricSources, role: ProcessRole = { kind: 'alone' }) {
   const metrics = createMetrics({ version: '1.2.3', role, now });
   if (sources !== undefined) metrics.attach(sources);
@@ -36,7 +36,7 @@ const missed = { ...sampleRequest, outcome: 'miss', reason: 'uri-miss' } as cons
 const reset = { status: undefined, headMs: undefined, receivedBytes: 0, isFailed: true, error: 'origin_reset' };
 const left = { ...reset, isFailed: false, error: 'client_gone' };
 
-describe('what is counted', () => {
+describe('metrics of events', () => {
   it.each<[events: ServerEvent[], sample: string, value: number]>([
     [
       [sampleRequest, sampleRequest],
@@ -148,16 +148,16 @@ describe('what is counted', () => {
     ],
     [[], 'rangeway_workers', 1],
     [[], `rangeway_build_info{version="1.2.3",node_version="${process.version}"}`, 1],
-  ])('%j: %s is %d', async (events, sample, value) => expect(sampleOf(await textOf(events), sample)).toBe(value));
+  ])('after %j: %s is %d', async (events, sample, value) => expect(sampleOf(await textOf(events), sample)).toBe(value));
 
-  it('has no more reasons than there can be', async () => {
+  it('have a limited number of reasons', async () => {
     const events = Array.from({ length: 200 }, (_, at) => ({ ...missed, reason: `reason ${at}` }));
     const reasons = readMetricText(await textOf(events)).get('rangeway_request_reasons_total')?.samples;
     expect(reasons?.size).toBe(101);
     expect(reasons?.get('rangeway_request_reasons_total{route="media",outcome="miss",reason="other"}')).toBe(100);
   });
 
-  it('of a life that all workers share is left to the supervisor', async () => {
+  it('about the life of the whole server are left to the supervisor', async () => {
     const events: ServerEvent[] = [{ ...life, stage: 'reloaded' }];
     const sample = 'rangeway_reloads_total{result="done"}';
     expect(sampleOf(await textOf(events, undefined, { kind: 'worker', id: 1 }), sample)).toBe(0);
@@ -174,7 +174,7 @@ describe('what is counted', () => {
   });
 });
 
-describe('what is asked', () => {
+describe('metrics that are read on demand:', () => {
   const full = { entryCount: 3, usedBytes: 1000, maxSizeBytes: 5000, memoryBytes: 200, isWritable: false };
   const origins = [
     { route: 'media', url: 'http://one.example/', health: 'well', ranges: 'yes' },
@@ -196,7 +196,7 @@ describe('what is asked', () => {
     ['rangeway_origin_gives_ranges{route="old",origin="http://three.example/"}', 0],
   ])('%s is %d', async (sample, value) => expect(sampleOf(await textOf([], sources), sample)).toBe(value));
 
-  it('has no number where nothing is known', async () => {
+  it('no value where none is known', async () => {
     const unknown = { ...full, memoryBytes: undefined, isWritable: undefined };
     const metrics = readMetricText(await textOf([], { ...sources, readStore: () => unknown }));
     expect(metrics.get('rangeway_store_memory_bytes')?.samples.size).toBe(0);

@@ -50,7 +50,7 @@ describe('redact', () => {
   it('never writes a control character', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
-        // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: the test looks for them
         expect(redact(text)).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
       }),
     );
@@ -118,7 +118,7 @@ describe('isSecretName', () => {
     'nonce',
     'hash',
     'refresh',
-  ])('%s', (name) => expect(isSecretName(name)).toBe(true));
+  ])('%s is secret', (name) => expect(isSecretName(name)).toBe(true));
 
   it.each([
     '',
@@ -140,5 +140,5 @@ describe('isSecretName', () => {
     'us_state',
     'auto_refresh',
     'opinion',
-  ])('%s is none', (name) => expect(isSecretName(name)).toBe(false));
+  ])('%s is not secret', (name) => expect(isSecretName(name)).toBe(false));
 });

@@ -6,13 +6,13 @@ const seconds = { name: 'x_seconds', help: 'x.', type: 'histogram', labels: ['a'
 const count = { name: 'x_total', help: 'x.', type: 'counter', labels: ['a', 'b'], aggregation: 'sum' } as const;
 
 describe('Spreads', () => {
-  it('count what is below 0 as 0: no sum goes down', () => {
+  it('count a negative value as 0, so that no sum decreases', () => {
     const spreads = new Spreads(seconds, [1]);
     spreads.of('one').observe(-3_600);
     expect(spreads.read().values.map(({ value }) => value)).toEqual([1, 1, 0, 1]);
   });
 
-  it('have in each bucket as many values as are not above its bound', () => {
+  it('count in each bucket the values up to its bound', () => {
     const bounds = fc
       .uniqueArray(fc.integer({ min: 1, max: 50 }), { minLength: 1 })
       .map((list) => list.sort((a, b) => a - b));
@@ -38,7 +38,7 @@ describe('Spreads', () => {
 });
 
 describe('Counts', () => {
-  it('have one number for each of the values that the labels have had', () => {
+  it('have one number for each combination of label values', () => {
     const counts = new Counts(count);
     expect(counts.read().values).toEqual([]);
     counts.of('1', '2').value += 3;
@@ -58,13 +58,13 @@ describe('Counts', () => {
     });
   });
 
-  it('are 0 from the beginning where there are no labels', () => {
+  it('begin with 0 where there are no labels', () => {
     expect(new Counts({ ...count, labels: [] }).read().values).toEqual([{ labels: {}, value: 0 }]);
   });
 });
 
 describe('createAsked', () => {
-  it('asks each time', () => {
+  it('reads its source each time', () => {
     let value = 0;
     const asked = createAsked(count, () => [[['x', 'y'], ++value]]);
     expect([asked.read().values, asked.read().values]).toEqual([

@@ -1,4 +1,4 @@
-/** How a listener is closed, and what it does with clients that take too long. */
+/** Closing of a listener, and its timeouts for slow clients. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ async function* halves(release: Promise<void>): AsyncGenerator<Uint8Array> {
 }
 
 describe('closing', () => {
-  it('ends idle connections at once, used and unused ones, and accepts no others', async () => {
+  it('ends idle connections at once, used and unused, and accepts no new ones', async () => {
     await using listener = await openListener(() => textResponse('x'));
     await using used = await listener.connect();
     await using unused = await listener.connect();
@@ -30,7 +30,7 @@ describe('closing', () => {
     expect(listener.events).toEqual([]);
   });
 
-  it('lets a response come that is not ready yet, as the last one', async () => {
+  it('waits for a response that is not ready yet, and sends it as the last one', async () => {
     const release = Promise.withResolvers<ProxyResponse>();
     await using listener = await openListener(() => release.promise);
     await using client = await listener.connect();
@@ -47,7 +47,7 @@ describe('closing', () => {
     expect(listener.requests).toHaveLength(1);
   });
 
-  it('lets a response finish whose head is out already', async () => {
+  it('lets a response finish whose head has been sent', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(() => streamResponse(halves(release.promise), 12));
     await using client = await listener.connect();
@@ -59,7 +59,7 @@ describe('closing', () => {
     expect(await closed).toEqual({ cut: 0 });
   });
 
-  it('lets a slow client have the whole of a response that was handed over at once', async () => {
+  it('sends a slow client all of a response that is wholly in memory', async () => {
     const body = Buffer.alloc(64 * mebibyte, 'b');
     await using listener = await openListener(() => ({
       status: 200,
@@ -74,7 +74,7 @@ describe('closing', () => {
     expect(await closed).toEqual({ cut: 0 });
   });
 
-  it('answers all requests that it has begun, in order', async () => {
+  it('answers all requests that have reached the handler, in order', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async ({ target }) => {
       await release.promise;
@@ -105,12 +105,12 @@ describe('closing', () => {
     expect(await closed).toEqual({ cut: 0 });
   });
 
-  it('answers a request that is half on its way', async () => {
+  it('answers a request of which a part has arrived', async () => {
     await using listener = await openListener(() => textResponse('in time'));
     await using client = await listener.connect();
     await client.exchange(get);
     client.send(get.slice(0, 10));
-    // A second connection whose exchange is over has let the listener read the first one.
+    // Once an exchange on a second connection is over, the listener has read what arrived on the first one.
     await using other = await listener.connect();
     await other.exchange(get);
     const closed = listener.listener.close(graceMs);
@@ -121,7 +121,7 @@ describe('closing', () => {
     expect(await closed).toEqual({ cut: 0 });
   });
 
-  it('cuts what is left after the grace, and tells how many', async () => {
+  it('cuts the connections that are left after the grace period, and returns their number', async () => {
     const deliveries: Delivery[] = [];
     await using listener = await openListener(({ target }) =>
       target === '/never'
@@ -146,7 +146,7 @@ describe('closing', () => {
     ]);
   });
 
-  it('can be asked for twice, and the second time more urgently', async () => {
+  it('can be requested again, with a shorter grace period', async () => {
     await using listener = await openListener(() => new Promise(() => {}));
     await using client = await listener.connect();
     client.send(get);
@@ -172,15 +172,15 @@ describe('a client that takes too long', () => {
     ]);
   });
 
-  it('with its first byte is left without a word', async () => {
+  it('with its first byte is disconnected without a response', async () => {
     await using listener = await openListener(() => textResponse('x'), { limits: { headersTimeoutMs: 100 } });
     await using client = await listener.connect();
     expect(await client.rest()).toBe('');
     expect(listener.events).toEqual([]);
   });
 
-  it('with its next request is left without a word', async () => {
-    // A second is added to what the client is told.
+  it('with its next request is disconnected without a response', async () => {
+    // The listener waits one second longer than its Keep-Alive field says.
     await using listener = await openListener(() => textResponse('x'), { limits: { keepAliveTimeoutMs: 1 } });
     await using client = await listener.connect();
     await client.exchange(get);
@@ -188,14 +188,14 @@ describe('a client that takes too long', () => {
     expect(listener.events).toEqual([]);
   });
 
-  it('to send anything at all gets 408 in the middle of a head', async () => {
+  it('to send its next byte gets 408 in the middle of a head', async () => {
     await using listener = await openListener(() => textResponse('x'), { limits: { idleTimeoutMs: 100 } });
     await using client = await listener.connect();
     client.send(get.slice(0, 10));
     expect((await client.response())?.status).toBe(408);
   });
 
-  it('to send its body makes the body break off', async () => {
+  it('to send its body makes reading the body fail', async () => {
     await using listener = await openListener(
       async ({ body }) => {
         try {
@@ -213,7 +213,7 @@ describe('a client that takes too long', () => {
     expect(await client.rest()).toBe('');
   });
 
-  it('to send its body, after we took longer, makes it break off all the same', async () => {
+  it('to send its body makes reading it fail, even after the handler took longer', async () => {
     const idleTimeoutMs = 50;
     await using listener = await openListener(
       async ({ body }) => {
@@ -230,7 +230,7 @@ describe('a client that takes too long', () => {
     expect(response.body.toString()).toBe('request_timeout');
   });
 
-  it('to read is cut off', async () => {
+  it('to read is disconnected', async () => {
     const deliveries: Delivery[] = [];
     const body = Buffer.alloc(256 * mebibyte);
     await using listener = await openListener(
@@ -249,7 +249,7 @@ describe('a client that takes too long', () => {
     expect((await client.rest()).length).toBeLessThan(body.length);
   });
 
-  it('is not one that waits for us', async () => {
+  it('is not one that waits for a slow response', async () => {
     const idleTimeoutMs = 50;
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('slow ');
@@ -267,7 +267,7 @@ describe('a client that takes too long', () => {
     expect((await client.exchange(get)).body.toString()).toBe('slow body');
   });
 
-  it('to close, after we have, is not waited for', async () => {
+  it('to close its side after the listener has closed its own is not waited for', async () => {
     await using listener = await openListener(() => textResponse('x', { closeConnection: true }));
     const client: RawClient = await listener.connect();
     client.socket.allowHalfOpen = true;

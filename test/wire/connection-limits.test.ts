@@ -1,4 +1,4 @@
-/** How many connections there may be, and what becomes of those beyond. */
+/** Limits on the number of connections, and what happens to connections above them. */
 
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
@@ -9,23 +9,23 @@ import { openListener, type TestListener, textResponse } from '../support/proxie
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const noLimits = { connections: 0, connectionsPerClient: 0, isExempt: () => false };
 
-/** How a connection fares that is made, says something and waits: its answer, or how it ended. */
-async function fare(port: number, words = get): Promise<string> {
+/** Opens a connection, and sends bytes. Returns the first 15 characters of the answer, or how the connection ended. */
+async function connectOnce(port: number, bytes = get): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1' });
   const ended = Promise.withResolvers<string>();
   socket.on('error', ({ message }) => ended.resolve(message));
   socket.on('close', () => ended.resolve('closed'));
   socket.on('data', (chunk) => ended.resolve(chunk.toString().slice(0, 15)));
-  socket.write(words);
+  socket.write(bytes);
   const outcome = await ended.promise;
-  if (outcome.startsWith('HTTP')) kept.push(socket);
+  if (outcome.startsWith('HTTP')) openSockets.push(socket);
   return outcome;
 }
 
-const kept: ReturnType<typeof connect>[] = [];
-const leaveAll = async () => {
+const openSockets: ReturnType<typeof connect>[] = [];
+const closeAll = async () => {
   await Promise.all(
-    kept.splice(0).map((socket) => {
+    openSockets.splice(0).map((socket) => {
       socket.destroy();
       return untilClosed(socket);
     }),
@@ -33,47 +33,47 @@ const leaveAll = async () => {
 };
 
 const served = 'HTTP/1.1 200 OK';
-const turnedAway = expect.stringMatching(/ECONNRESET|EPIPE|closed/);
+const disconnected = expect.stringMatching(/ECONNRESET|EPIPE|closed/);
 const refusal = (detail: string) => expect.objectContaining({ kind: 'refusal', error: 'too_many_connections', detail });
 
-describe('more connections than there may be', () => {
-  it('are closed at once, until others have left', async () => {
+describe('connections above the limit', () => {
+  it('are closed at once, until others have ended', async () => {
     const connections = createConnectionLimits({ ...noLimits, connections: 2 });
     await using listener = await openListener(() => textResponse('x'), { connections });
-    expect(await fare(listener.port)).toBe(served);
-    expect(await fare(listener.port)).toBe(served);
-    expect(await fare(listener.port)).toEqual(turnedAway);
+    expect(await connectOnce(listener.port)).toBe(served);
+    expect(await connectOnce(listener.port)).toBe(served);
+    expect(await connectOnce(listener.port)).toEqual(disconnected);
     expect(listener.events).toEqual([refusal('of all clients')]);
-    await leaveAll();
-    await expect.poll(() => fare(listener.port)).toBe(served);
-    await leaveAll();
+    await closeAll();
+    await expect.poll(() => connectOnce(listener.port)).toBe(served);
+    await closeAll();
   });
 
-  it('are those of several listeners together', async () => {
+  it('are counted over several listeners together', async () => {
     const connections = createConnectionLimits({ ...noLimits, connections: 1 });
     await using first = await openListener(() => textResponse('x'), { connections });
     await using second = await openListener(() => textResponse('x'), { connections });
-    expect(await fare(first.port)).toBe(served);
-    expect(await fare(second.port)).toEqual(turnedAway);
-    await leaveAll();
+    expect(await connectOnce(first.port)).toBe(served);
+    expect(await connectOnce(second.port)).toEqual(disconnected);
+    await closeAll();
   });
 
-  it('of one client are closed at once, and do not touch others', async () => {
+  it('of one client are closed at once, and other clients are not affected', async () => {
     const connections = createConnectionLimits({ ...noLimits, connectionsPerClient: 1 });
     const options = { connections, proxyProtocolFrom: () => true };
     await using listener = await openListener(() => textResponse('x'), options);
-    const as = (address: string) => fare(listener.port, `PROXY TCP6 ${address} ::1 1 2\r\n${get}`);
+    const as = (address: string) => connectOnce(listener.port, `PROXY TCP6 ${address} ::1 1 2\r\n${get}`);
     expect(await as('2001:db8::1')).toBe(served);
-    expect(await as('2001:db8::2')).toEqual(turnedAway);
+    expect(await as('2001:db8::2')).toEqual(disconnected);
     expect(await as('2001:db8:0:1::1')).toBe(served);
     expect(listener.events).toEqual([refusal('of one client')]);
     expect(listener.events[0]).toMatchObject({ peer: '2001:db8::2' });
-    await leaveAll();
+    await closeAll();
     await expect.poll(() => as('2001:db8::3')).toBe(served);
-    await leaveAll();
+    await closeAll();
   });
 
-  it('are counted where TLS is spoken too, and no place is lost to handshakes that fail', async () => {
+  it('are counted over TLS too, and a failed handshake gives its place back', async () => {
     const connections = createConnectionLimits({ ...noLimits, connections: 1 });
     await using listener = await openListener(() => textResponse('x'), { connections, carrier: 'tls' });
     for (let count = 0; count < 3; count += 1) {
@@ -91,10 +91,10 @@ describe('more connections than there may be', () => {
   it('do not fill the log', async () => {
     const connections = createConnectionLimits({ ...noLimits, connections: 1 });
     await using listener: TestListener = await openListener(() => textResponse('x'), { connections });
-    expect(await fare(listener.port)).toBe(served);
-    await Promise.all(Array.from({ length: 50 }, () => fare(listener.port)));
+    expect(await connectOnce(listener.port)).toBe(served);
+    await Promise.all(Array.from({ length: 50 }, () => connectOnce(listener.port)));
     expect(listener.events).toHaveLength(10);
-    await leaveAll();
+    await closeAll();
     await listener.listener.close(0);
     expect(listener.events.slice(10)).toEqual([refusal('40 more connections, in 10 seconds')]);
   });

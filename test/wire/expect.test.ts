@@ -1,4 +1,4 @@
-/** Bodies that are announced with Expect (RFC 9110 §10.1.1). */
+/** Request bodies with Expect: 100-continue (RFC 9110 §10.1.1). */
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
@@ -21,7 +21,7 @@ async function echo({ body }: ProxyRequest): Promise<ProxyResponse> {
 describe('Expect', () => {
   const expecting = post('Content-Length: 4\r\nExpect: 100-continue\r\n');
 
-  it('is met when the body is first read', async () => {
+  it('is answered with 100 when the body is first read', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async (request) => {
       await release.promise;
@@ -38,7 +38,7 @@ describe('Expect', () => {
     expect((await client.response())?.status).toBe(200);
   });
 
-  it('is met when its turn among pipelined requests comes', async () => {
+  it('is answered with 100 once the pipelined requests before it are answered', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async (request) => {
       if (request.target === '/next') await release.promise;
@@ -57,7 +57,7 @@ describe('Expect', () => {
   it.each([
     ['a final response before the body', expecting, 200],
     ['a refusal', expecting.replace('Host: a', 'Host: a b'), 400],
-  ])('is not met by %s, which ends the connection', async (_name, request, status) => {
+  ])('gets no 100 with %s, and the connection ends', async (_name, request, status) => {
     await using listener = await openListener(() => textResponse('no body wanted'));
     await using client = await listener.connect();
     const response = await client.exchange(request);
@@ -66,14 +66,14 @@ describe('Expect', () => {
     expect(await client.rest()).toBe('');
   });
 
-  it('is nothing to a client of HTTP/1.0 (RFC 9110 §10.1.1)', async () => {
+  it('is ignored from a client of HTTP/1.0 (RFC 9110 §10.1.1)', async () => {
     await using listener = await openListener(echo);
     await using client = await listener.connect();
     client.send(post('Content-Length: 4\r\nExpect: 100-continue\r\n', 'body', '1.0'));
     expect((await client.response())?.status).toBe(200);
   });
 
-  it('asks for nothing where no body follows, and ends the connection', async () => {
+  it('gets no 100 where no body follows, and the connection ends', async () => {
     await using listener = await openListener(echo);
     await using client = await listener.connect();
     client.send(`GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n${next}`);
@@ -84,7 +84,7 @@ describe('Expect', () => {
     expect(listener.requests).toHaveLength(1);
   });
 
-  it('is refused with 417 where it is another one, and no body is asked for', async () => {
+  it('is refused with 417 where it has an unknown expectation, and gets no 100', async () => {
     await using listener = await openListener(echo);
     await using client = await listener.connect();
     client.send(post('Content-Length: 4\r\nExpect: 100-continue, patience\r\n', 'body') + next);

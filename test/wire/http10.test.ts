@@ -1,4 +1,4 @@
-/** Clients of HTTP/1.0, one after the other on a connection: how long it lasts (RFC 9112 §9.3). */
+/** Which requests of HTTP/1.0 and HTTP/1.1 keep their connection open (RFC 9112 §9.3). */
 
 import { describe, expect, it } from 'vitest';
 import { rawValues } from '../support/clients/raw-client.ts';

@@ -1,4 +1,4 @@
-/** HTTP/2 connections: how they are taken over and left, and how many streams they have. */
+/** HTTP/2 connections: how the server takes them over, how clients leave them, and how many streams they have. */
 
 import { connect } from 'node:http2';
 import { describe, expect, it } from 'vitest';
@@ -13,7 +13,7 @@ describe('a connection', () => {
     ['flowing', true, false],
     ['paused, over TLS', false, true],
     ['flowing, over TLS', true, true],
-  ])('that is taken over when something of it was read and put back: %s', async (_name, isFlowing, tls) => {
+  ])('can be taken over after bytes were read and put back: %s', async (_name, isFlowing, tls) => {
     await using server = await openH2Server(() => textResponse('x'), {
       tls,
       before(socket, serve) {
@@ -33,7 +33,7 @@ describe('a connection', () => {
     expect((await client.whenOver(1)).body.toString()).toBe('x');
   });
 
-  it('over TLS has requests of https only', async () => {
+  it('over TLS takes only requests with the scheme https', async () => {
     await using server = await openH2Server(({ scheme }) => textResponse(scheme), { tls: true });
     await using client = await server.connect();
     client.request(1, getFields());
@@ -48,7 +48,7 @@ describe('a connection', () => {
     ]);
   });
 
-  it.each(['end', 'reset'] as const)('that its client leaves, by %s, ends what runs on it', async (how) => {
+  it.each(['end', 'reset'] as const)('that its client closes by %s has its requests aborted', async (how) => {
     await using server = await openH2Server(() => new Promise(() => {}));
     await using client = await server.connect();
     for (const stream of [1, 3, 5]) client.request(stream, getFields());
@@ -77,7 +77,7 @@ describe('many streams', () => {
     client.close();
   });
 
-  it('one after the other never count as too many', async () => {
+  it('that run one after the other never exceed the limit', async () => {
     await using server = await openH2Server(() => textResponse('x'), { limits: { streamsPerConnection: 1 } });
     await using client = await server.connect();
     for (let stream = 1; stream < 400; stream += 2) {
@@ -86,13 +86,13 @@ describe('many streams', () => {
     }
   });
 
-  it('too many at a time are refused, and no handler sees them', async () => {
+  it('beyond the limit are refused, and no handler sees them', async () => {
     await using server = await openH2Server(() => new Promise(() => {}), { limits: { streamsPerConnection: 2 } });
     await using client = await server.connect();
-    const told = client.frames.find(({ type, flags }) => type === frameType.settings && flags === 0)?.payload;
-    const values = Array.from({ length: (told?.length ?? 0) / 6 }, (_, at) => [
-      told?.readUInt16BE(6 * at),
-      told?.readUInt32BE(6 * at + 2),
+    const settings = client.frames.find(({ type, flags }) => type === frameType.settings && flags === 0)?.payload;
+    const values = Array.from({ length: (settings?.length ?? 0) / 6 }, (_, at) => [
+      settings?.readUInt16BE(6 * at),
+      settings?.readUInt32BE(6 * at + 2),
     ]);
     expect(values).toContainEqual([setting.maxStreams, 2]);
     for (const stream of [1, 3, 5]) client.request(stream, getFields());

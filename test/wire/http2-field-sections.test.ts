@@ -1,4 +1,4 @@
-/** Field sections that HTTP/2 clients must not send (RFC 9113 §4.3, RFC 7541), what they may send, and how they begin. */
+/** Field sections that HTTP/2 clients must not send (RFC 9113 §4.3, RFC 7541), frames that are allowed, and the preface. */
 
 import { describe, expect, it } from 'vitest';
 import { begin, block, expectRows, open, openFrameServer, type Row, whole } from '../support/clients/h2-frame-rows.ts';
@@ -86,9 +86,9 @@ const compression: readonly Row[] = [
   ['index 0', Buffer.from([0x80])],
   ['an index of the dynamic table, which is empty', Buffer.from([0xbe])],
   ['an index far beyond the tables', encodeInteger(1_000_000, 7, 0x80)],
-  ['a name of an index beyond the tables', Buffer.concat([encodeInteger(4000, 4, 0), encodeText('x')])],
-  ['a table larger than is allowed', encodeInteger(1_000_000, 5, 0x20)],
-  ['a new size of the table behind a field', Buffer.concat([block, encodeInteger(0, 5, 0x20)])],
+  ['a name with an index beyond the tables', Buffer.concat([encodeInteger(4000, 4, 0), encodeText('x')])],
+  ['a table larger than allowed', encodeInteger(1_000_000, 5, 0x20)],
+  ['a new table size after a field', Buffer.concat([block, encodeInteger(0, 5, 0x20)])],
   ['a text longer than the section', Buffer.from([0x00, 0x7f, 0xff, 0xff, 0x07])],
   ['an integer without end', Buffer.from([0x00, 0x7f, ...Array.from({ length: 12 }, () => 0xff)])],
   ['a section that ends within a field', block.subarray(0, block.length - 1)],
@@ -112,7 +112,7 @@ const allowed: readonly Row[] = [
     asked: ['/wait'],
   },
   {
-    name: 'PRIORITY that goes round in circles',
+    name: 'PRIORITY with a dependency cycle',
     send: (c) => {
       for (const [a, b] of [
         [3, 5],
@@ -147,7 +147,7 @@ const allowed: readonly Row[] = [
     asked: ['/'],
   },
   {
-    name: 'the reserved bit',
+    name: 'a reserved bit that is set',
     send: (c) => c.frame(frame.headers, whole, 0x8000_0001, block),
     sees: { status: 200 },
     asked: ['/'],
@@ -200,15 +200,15 @@ const allowed: readonly Row[] = [
 expectRows([
   ['a field section', sections],
   ['compression', compression],
-  ['what is allowed', allowed],
+  ['allowed frames', allowed],
 ]);
 
-describe('a beginning that is none', () => {
+describe('an invalid preface', () => {
   it.each<[string, string | Uint8Array]>([
     ['of HTTP/1.1', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'],
     ['that differs in its last byte', `${preface.slice(0, -1)}x`],
     ['of garbage', Buffer.alloc(200, 0xff)],
-  ])('%s', async (_name, bytes) => {
+  ])('%s closes the connection, and no request is read', async (_name, bytes) => {
     await using listener = await openFrameServer();
     await using client = await H2RawClient.connect(listener.port);
     client.send(bytes);
@@ -217,7 +217,7 @@ describe('a beginning that is none', () => {
     await expect.poll(() => listener.sockets.size).toBe(0);
   });
 
-  it('without SETTINGS is a connection error', async () => {
+  it('without SETTINGS after it is a connection error', async () => {
     await using listener = await openFrameServer();
     await using client = await H2RawClient.connect(listener.port);
     client.send(preface);

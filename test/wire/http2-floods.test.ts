@@ -1,4 +1,4 @@
-/** Clients of HTTP/2 that make a server work for nothing: how far they get, and that others do not notice. */
+/** HTTP/2 floods: the connection of the flooding client ends, and other connections are not affected. */
 
 import { describe, expect, it } from 'vitest';
 import { encodeFields, encodeIndexed, encodeInteger } from '../support/clients/h2-hpack.ts';
@@ -30,7 +30,7 @@ function server(): Promise<TestH2Server> {
   });
 }
 
-/** Sends parts until the connection is gone, at most so many. Returns how many it took. */
+/** Sends parts until the connection is gone, at most `most`. Returns the number of parts sent. */
 async function pour(client: H2RawClient, most: number, part: (round: number) => Uint8Array): Promise<number> {
   let round = 0;
   for (; round < most && !client.socket.destroyed; round += 1) {
@@ -44,7 +44,7 @@ async function pour(client: H2RawClient, most: number, part: (round: number) => 
   return round;
 }
 
-/** One part of a flood by its round, and how many parts are certainly too many. */
+/** The part of a flood by its round, a number of parts that is certainly too many, and whether the server reports a refusal. */
 const floods: readonly (readonly [string, (round: number) => Uint8Array, number, boolean])[] = [
   [
     'streams that are reset at once (CVE-2023-44487)',
@@ -53,13 +53,13 @@ const floods: readonly (readonly [string, (round: number) => Uint8Array, number,
     true,
   ],
   [
-    'streams that are reset while we work on them',
+    'streams that are reset while a handler works on them',
     (round) => Buffer.concat([headers(2 * round + 1), round < 50 ? Buffer.alloc(0) : reset(2 * round - 99)]),
     3_000,
     true,
   ],
   [
-    'streams that we must reset (CVE-2025-8671): content that is too long',
+    'streams that the server must reset (CVE-2025-8671): content that is too long',
     (round) =>
       Buffer.concat([
         frameBytes(
@@ -74,7 +74,7 @@ const floods: readonly (readonly [string, (round: number) => Uint8Array, number,
     true,
   ],
   [
-    'streams that we must reset (CVE-2025-8671): trailers that are none',
+    'streams that the server must reset (CVE-2025-8671): trailers without END_STREAM',
     (round) =>
       Buffer.concat([
         frameBytes(frameType.headers, flag.endHeaders, 2 * round + 1, encodeFields(postFields('/never'))),
@@ -122,7 +122,7 @@ const floods: readonly (readonly [string, (round: number) => Uint8Array, number,
     false,
   ],
   [
-    'RST_STREAM of streams that are over',
+    'RST_STREAM of closed streams',
     (round) => (round === 0 ? Buffer.concat([headers(1, encodeFields(getFields()))]) : repeated(reset(1), 500)),
     200_000,
     false,
@@ -130,7 +130,7 @@ const floods: readonly (readonly [string, (round: number) => Uint8Array, number,
 ];
 
 describe('a flood of', () => {
-  it.each(floods)('%s ends its connection, and none else', async (_name, part, most, isCounted) => {
+  it.each(floods)('%s ends its connection, and no other', async (_name, part, most, isCounted) => {
     await using listener = await server();
     await using bystander = await listener.connect();
     await using client = await listener.connect();
@@ -150,7 +150,7 @@ describe('a flood of', () => {
     );
   });
 
-  it('streams that are reset is told to calm down', async () => {
+  it('streams that are reset is answered with ENHANCE_YOUR_CALM', async () => {
     await using listener = await server();
     await using client = await listener.connect();
     for (let stream = 1; stream < 2_001 && !client.isClosed; stream += 2) {
@@ -163,8 +163,8 @@ describe('a flood of', () => {
   });
 });
 
-describe('what is no flood', () => {
-  it('a few hundred streams that a person resets, in the course of time', async () => {
+describe('a connection goes on after', () => {
+  it('a thousand streams that are reset over 100 seconds', async () => {
     let now = 0;
     await using listener = await openH2Server(() => new Promise(() => {}), { now: () => now });
     await using client = await listener.connect();
@@ -188,7 +188,7 @@ describe('what is no flood', () => {
     expect(await client.roundTrip()).toBe(true);
   });
 
-  it('a large download with a window that is opened byte by byte', async () => {
+  it('a large download with a window that is opened in small steps', async () => {
     const body = Buffer.alloc(4_000_000);
     await using listener = await openH2Server(() => ({
       status: 200,
@@ -210,10 +210,10 @@ describe('what is no flood', () => {
   });
 });
 
-describe('header lists that grow when they are read', () => {
+describe('header lists that grow when they are decoded', () => {
   it.each<[string, () => Buffer]>([
     [
-      'one large field, again and again',
+      'one large field, repeated by its index',
       () =>
         Buffer.concat([
           block,
@@ -221,7 +221,7 @@ describe('header lists that grow when they are read', () => {
           ...Array.from({ length: 10_000 }, () => encodeInteger(62, 7, 0x80)),
         ]),
     ],
-    ['many small ones', () => Buffer.concat([block, repeated(encodeFields([['x', 'y']]), 2_000)])],
+    ['many small fields', () => Buffer.concat([block, repeated(encodeFields([['x', 'y']]), 2_000)])],
   ])('%s: never reach a handler', async (_name, bytes) => {
     await using listener = await server();
     await using client = await listener.connect();
@@ -237,7 +237,7 @@ describe('header lists that grow when they are read', () => {
   });
 });
 
-it('a client that never reads what it is answered is given up', async () => {
+it('a client that never reads its answers is disconnected', async () => {
   await using listener = await server();
   await using client = await H2RawClient.connect(listener.port);
   client.isPolite = false;

@@ -65,7 +65,7 @@ const streams: readonly Row[] = [
     asked: ['/wait'],
   },
   {
-    // §5.1.1 has a connection error; `reference/node-http2` says why it is not there.
+    // §5.1.1 demands a connection error; `reference/node-http2.test.ts` says why there is none.
     name: 'a stream lower than the last',
     send: (c) => {
       c.request(3, getFields('/3'));
@@ -93,7 +93,7 @@ const streams: readonly Row[] = [
     asked: ['/wait'],
   },
   {
-    name: 'HEADERS that are no trailers, within a body',
+    name: 'HEADERS without END_STREAM, within a body',
     send: (c) => {
       begin(c);
       c.request(1, [['x', 'y']], { endStream: false });
@@ -132,7 +132,7 @@ const sizes: readonly Row[] = [
     asked: ['/wait'],
   },
   {
-    name: 'a frame of 16 MiB, as far as it says',
+    name: 'a frame whose length field says 16 MiB',
     send: (c) => c.frame(frame.data, 0, 1, Buffer.from('x'), 2 ** 24 - 1),
     sees: { goaway: code.frameSize },
   },
@@ -207,22 +207,22 @@ const settings: readonly Row[] = [
     sees: { goaway: code.protocol },
   },
   {
-    name: 'a window over 2^31-1',
+    name: 'an initial window over 2^31-1',
     send: (c) => c.frame(frame.settings, 0, 0, settingsPayload([setting.windowSize, 2 ** 31])),
     sees: { goaway: code.flowControl },
   },
   {
-    name: 'a maximal frame of 100',
+    name: 'a maximum frame size of 100',
     send: (c) => c.frame(frame.settings, 0, 0, settingsPayload([setting.frameSize, 100])),
     sees: { goaway: code.protocol },
   },
   {
-    name: 'a maximal frame of 2^24',
+    name: 'a maximum frame size of 2^24',
     send: (c) => c.frame(frame.settings, 0, 0, settingsPayload([setting.frameSize, 2 ** 24])),
     sees: { goaway: code.protocol },
   },
   {
-    name: 'a window that makes that of a stream too large',
+    name: 'an initial window that makes the window of a stream too large',
     send: (c) => {
       begin(c);
       c.windowUpdate(1, largest - 65_535);
@@ -232,7 +232,7 @@ const settings: readonly Row[] = [
     asked: ['/wait'],
   },
   {
-    name: 'an acknowledgement too many',
+    name: 'one acknowledgement too many',
     send: (c) => c.frame(frame.settings, flag.ack, 0),
     sees: { goaway: code.protocol },
   },
@@ -242,7 +242,7 @@ const settings: readonly Row[] = [
     sees: 'ignored',
   },
   {
-    name: 'more settings than anybody has',
+    name: '1,000 settings in one frame',
     send: (c) =>
       c.frame(frame.settings, 0, 0, settingsPayload(...Array.from({ length: 1000 }, () => [0x99, 1] as const))),
     sees: { goaway: code.calm },

@@ -1,4 +1,4 @@
-/** Every form that a request can take in frames (RFC 9113 §8.1): the origin gets the same request, and the client its answer. */
+/** Every form that a request can take in frames (RFC 9113 §8.1): the origin gets the same request, and the client gets its response. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
@@ -25,7 +25,7 @@ interface Form {
   readonly isContinued: boolean;
   readonly hasTrailers: boolean;
   readonly hasLength: boolean;
-  /** How many bytes more than there are the length says. */
+  /** By how many bytes Content-Length exceeds the content; negative where it is too small. */
   readonly excess?: number;
 }
 
@@ -95,7 +95,7 @@ afterAll(async () => {
 async function expectAnswer({ method, content }: Form): Promise<void> {
   const { status, body, isEnded, resetCode } = await client.whenOver(stream);
   expect([status, body.toString(), isEnded]).toEqual([200, 'ok', true]);
-  // A request of no bytes may be answered before the client ends its side, which then is not waited for.
+  // A request without content may be answered before the client ends its side. The stream is then reset with NO_ERROR.
   expect([undefined, errorCode.none]).toContain(resetCode);
   const seen = (await readRecorded(origin)).map(({ method, target, body }) => `${method} ${target} ${body}`);
   expect(seen).toEqual([`${method} /x ${content.join('')}`]);
@@ -103,7 +103,7 @@ async function expectAnswer({ method, content }: Form): Promise<void> {
 
 async function sendEachFrame(form: Form): Promise<void> {
   for (const [at, frame] of framesOf(form, stream).entries()) {
-    // Nothing may come between the frames of one field section (RFC 9113 §6.10).
+    // No other frame may come between the frames of one field section (RFC 9113 §6.10).
     if (at > 0 && frame[3] !== frameType.continuation) await client.roundTrip();
     client.send(frame);
   }
@@ -125,12 +125,12 @@ describe.each(forms.map((form) => ({ name: nameOf(form), form })))('$name', ({ f
   });
 });
 
-const lies = forms
+const falseLengths = forms
   .filter(({ hasLength }) => hasLength)
   .flatMap((form) => [1, -1].map((excess) => ({ ...form, excess })))
   .filter(({ content, excess }) => content.join('').length + excess >= 0);
 
-describe.each(lies.map((form) => ({ name: nameOf(form), form })))(
+describe.each(falseLengths.map((form) => ({ name: nameOf(form), form })))(
   '$name, whose length is off by $form.excess',
   ({ form }) => {
     /** A stream error (RFC 9113 §8.1.1): a reset, or 400 before that; the connection takes further requests. */

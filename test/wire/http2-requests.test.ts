@@ -1,4 +1,4 @@
-/** What requests look like over HTTP/2 (RFC 9113 §8.3), on streams of a real connection. */
+/** Requests over HTTP/2 (RFC 9113 §8.3), on streams of a real connection. */
 
 import { once } from 'node:events';
 import { connect } from 'node:http2';
@@ -14,7 +14,7 @@ import { testNow, textResponse } from '../support/proxies/open-listener.ts';
 const mebibyte = 1024 * 1024;
 
 describe('a request', () => {
-  it('is what its pseudo-fields and fields say', async () => {
+  it('has the values of its pseudo-fields and fields', async () => {
     await using server = await openH2Server(() => textResponse('x'), { now: () => testNow });
     await using client = await server.connect();
     client.request(
@@ -52,7 +52,7 @@ describe('a request', () => {
     expect(request?.peer.address).toBe('127.0.0.1');
   });
 
-  it('has its body, whose length is known where Content-Length tells it', async () => {
+  it('has a body, of known length where it has Content-Length', async () => {
     await using server = await openH2Server(async ({ body, bodySizeBytes }) => {
       const chunks: Uint8Array[] = [];
       for await (const chunk of body ?? []) chunks.push(chunk);
@@ -73,9 +73,9 @@ describe('a request', () => {
   it.each<[string, number, string]>([
     ['reset', errorCode.cancel, ''],
     ['reset without an error', errorCode.none, ''],
-    ['shorter than it says', errorCode.protocol, 'short'],
-    ['longer than it says', errorCode.protocol, 'x'.repeat(11)],
-  ])('whose body is %s never looks whole', async (_name, code, rest) => {
+    ['shorter than its Content-Length', errorCode.protocol, 'short'],
+    ['longer than its Content-Length', errorCode.protocol, 'x'.repeat(11)],
+  ])('whose body is %s never looks complete', async (_name, code, rest) => {
     const ends: unknown[] = [];
     await using server = await openH2Server(async ({ body }) => {
       try {
@@ -94,13 +94,13 @@ describe('a request', () => {
     else client.data(1, rest, { endStream: true });
     await expect.poll(() => ends).toEqual(['request_body_incomplete']);
     expect(server.requests[0]?.signal.aborted).toBe(true);
-    // An error of the stream, and not of the connection (RFC 9113 §8.1.1).
+    // A stream error, not a connection error (RFC 9113 §8.1.1).
     client.request(3, getFields('/'));
     expect((await client.whenOver(3)).status).toBe(200);
     expect(client.outcome(1).resetCode).toBe(rest === '' ? undefined : code);
   });
 
-  it('whose content is longer than it says before anybody has read it is reset alone', async () => {
+  it('whose unread content exceeds its Content-Length has only its own stream reset', async () => {
     await using server = await openH2Server(() => textResponse('well'));
     await using client = await server.connect();
     client.request(1, getFields('/other', [['content-length', '3']]), { endStream: false });
@@ -116,7 +116,7 @@ describe('a request', () => {
     expect(client.goawayCode).toBeUndefined();
   });
 
-  it('ends its connection by an error of the connection, though one of a stream came in the same write', async () => {
+  it('ends its connection by a connection error, even after a stream error in the same write', async () => {
     await using server = await openH2Server(() => textResponse('well'));
     await using client = await server.connect();
     const fields = postFields('/', [['content-length', '0']]);
@@ -128,7 +128,7 @@ describe('a request', () => {
     expect(client.goawayCode).toBe(errorCode.protocol);
   });
 
-  it('has its empty body, whose end has come long before it is read', async () => {
+  it('has an empty body that can be read long after its end has arrived', async () => {
     const wanted = Promise.withResolvers<void>();
     await using server = await openH2Server(async ({ body }) => {
       await wanted.promise;
@@ -144,7 +144,7 @@ describe('a request', () => {
     expect((await client.whenOver(1)).body.toString()).toBe('read');
   });
 
-  it('whose client leaves in the middle of the body never looks whole', async () => {
+  it('whose client leaves in the middle of the body never looks complete', async () => {
     const ends: unknown[] = [];
     await using server = await openH2Server(async ({ body }) => {
       try {
@@ -165,7 +165,7 @@ describe('a request', () => {
     await expect.poll(() => ends).toEqual(['request_body_incomplete', 'request_body_incomplete']);
   });
 
-  it('whose body nobody reads holds its client back, and one that is read does not', async () => {
+  it('holds its client back while its body is not read, and no longer when it is', async () => {
     const release = Promise.withResolvers<void>();
     let received = 0;
     await using server = await openH2Server(async ({ body }) => {
@@ -187,7 +187,7 @@ describe('a request', () => {
     client.close();
   });
 
-  it('that expects it is told to go on when its body is wanted, and not before', async () => {
+  it('with Expect gets 100 when its body is read, and not before', async () => {
     const wanted = Promise.withResolvers<void>();
     await using server = await openH2Server(async ({ target, body }) => {
       if (target === '/refused') return textResponse('no', { status: 413 });

@@ -1,6 +1,6 @@
 /**
- * Every form in which an origin ends a response, into every state of the client's windows (RFC 9113 §6.9): the client gets the
- * end, and no reset before it (§8.1).
+ * Every way in which an origin ends a response, in every state of the client's windows (RFC 9113 §6.9): the client gets the
+ * end of the response, and no reset before it (§8.1).
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import { errorCode, getFields, H2RawClient, setting } from '../support/clients/h
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
 import { openScriptedOrigin, type ScriptedOrigin } from '../support/origins/scripted-origin.ts';
 
-/** What is left of a window when nothing of it was used. */
+/** The initial window of a connection and of a stream, in bytes (RFC 9113 §6.9.2). */
 const wholeWindow = 65_535;
 
 const head = (...lines: readonly string[]) =>
@@ -23,9 +23,9 @@ interface Form {
   readonly bytes: string;
   readonly method?: 'HEAD' | 'POST';
   readonly sizeBytes: number;
-  /** Those of a response to a client that takes trailers. */
+  /** The trailers that the client gets; undefined where it sends no TE: trailers. */
   readonly trailers?: readonly (readonly [string, string])[];
-  /** Whether the connection ends it. */
+  /** Whether the origin ends the response by closing its connection. */
   readonly isCloseDelimited?: boolean;
 }
 
@@ -35,7 +35,7 @@ const forms: Readonly<Record<string, Form>> = {
   'no chunk': { bytes: `${chunked}0\r\n\r\n`, sizeBytes: 0 },
   'no chunk, to POST': { bytes: `${chunked}0\r\n\r\n`, method: 'POST', sizeBytes: 0 },
   'no chunk, trailers': { bytes: `${chunked}0\r\nX-Sum: 1\r\n\r\n`, sizeBytes: 0, trailers },
-  'no chunk, and none of the trailers that could come': { bytes: `${chunked}0\r\n\r\n`, sizeBytes: 0, trailers: [] },
+  'no chunk and no trailers, with TE: trailers': { bytes: `${chunked}0\r\n\r\n`, sizeBytes: 0, trailers: [] },
   'no bytes, close-delimited': { bytes: head(), sizeBytes: 0, isCloseDelimited: true },
   'HEAD with a length': { bytes: head('Content-Length: 9'), method: 'HEAD', sizeBytes: 0 },
   'HEAD with chunks': { bytes: chunked, method: 'HEAD', sizeBytes: 0 },
@@ -50,7 +50,7 @@ const forms: Readonly<Record<string, Form>> = {
     sizeBytes: wholeWindow,
     trailers,
   },
-  'a chunk that fills the window, and none of the trailers that could come': {
+  'a chunk that fills the window and no trailers, with TE: trailers': {
     bytes: `${chunked}${chunk}0\r\n\r\n`,
     sizeBytes: wholeWindow,
     trailers: [],
@@ -83,7 +83,7 @@ afterAll(async () => {
   await origin.close();
 });
 
-/** Sends the request for a form on a stream; POST has no content, which its head does not say. */
+/** Sends the request for a form on a stream. POST ends with empty DATA, not with its HEADERS. */
 function ask(client: H2RawClient, stream: number, name: string): void {
   const { method = 'GET', trailers } = forms[name] ?? {};
   const fields = getFields(`/${encodeURIComponent(name)}`, trailers === undefined ? [] : [['te', 'trailers']]);
@@ -94,9 +94,9 @@ function ask(client: H2RawClient, stream: number, name: string): void {
 describe.each([
   ['open', [], false],
   ['used up by a download that is not read', [[setting.windowSize, 1_000_000]], true],
-  ['of no bytes from the first', [[setting.windowSize, 0]], false],
+  ['of no bytes from the start', [[setting.windowSize, 0]], false],
 ] as const)('a window that is %s', (_state, settings, isUsedUp) => {
-  it.each(Object.entries(forms))('has the end of %s', async (name, { sizeBytes, trailers, isCloseDelimited }) => {
+  it.each(Object.entries(forms))('passes the end of %s', async (name, { sizeBytes, trailers, isCloseDelimited }) => {
     await using client = await H2RawClient.open(Number(new URL(server.url).port), { settings });
     if (isUsedUp) {
       ask(client, 1, 'download');
@@ -106,8 +106,8 @@ describe.each([
     const isClosed = settings.length > 0;
     const isEndApart = trailers !== undefined || isCloseDelimited === true;
     if (isClosed ? sizeBytes > 0 || trailers?.length === 1 : sizeBytes > 0 && isEndApart) {
-      // Content has to wait for the window, and so has an end that comes after it. So has the end where trailers could come:
-      // Node asks for them when the window has room, though they need none (docs/edge.md). Nothing is reset in the meantime.
+      // Content waits for the window, and so does the end behind it. Where trailers are possible, the end waits too: Node asks
+      // for them only when the window has room, though trailers need none (docs/edge.md). Nothing is reset in the meantime.
       await untilQuiet(() => client.frames.length);
       expect(client.outcome(3).resetCode).toBeUndefined();
       client.windowUpdate(0, 1_000_000);

@@ -1,4 +1,4 @@
-/** What responses look like over HTTP/2 (RFC 9113 §8.1), on streams of a real connection. */
+/** Responses over HTTP/2 (RFC 9113 §8.1), on streams of a real connection. */
 
 import { describe, expect, it } from 'vitest';
 import { PresentedFields } from '../../src/delivery/response-fields.ts';
@@ -22,7 +22,7 @@ async function* chunksThenFail(...texts: string[]): AsyncGenerator<Uint8Array> {
 }
 
 describe('a response', () => {
-  it('has lower-case fields, Date and Content-Length, and none of the connection', async () => {
+  it('has lower-case fields, Date and Content-Length, and no connection-specific fields', async () => {
     const fields = [
       ['etag', '"x"'],
       ['connection', 'close'],
@@ -70,7 +70,7 @@ describe('a response', () => {
     ['204', 'GET', 204, bytes, '', undefined],
     ['205', 'GET', 205, bytes, '', '0'],
     ['304, a stream', 'GET', 304, known, '', undefined],
-  ])('ends where it ends: %s', async (_name, method, status, body, content, length) => {
+  ])('ends where its body ends: %s', async (_name, method, status, body, content, length) => {
     const deliveries: Delivery[] = [];
     await using server = await openH2Server(() => ({
       status,
@@ -89,17 +89,17 @@ describe('a response', () => {
   it.each<[string, ProxyResponse]>([
     ['a line break in a value', textResponse('', { fields: [['x', 'a\r\nb: c']] })],
     ['NUL in a value', textResponse('', { fields: [['x', 'a\0y\0z']] })],
-    ['a name that is none', textResponse('', { fields: [['x y', 'a']] })],
+    ['an invalid name', textResponse('', { fields: [['x y', 'a']] })],
     ['a pseudo-field', textResponse('', { fields: [[':status', '404']] })],
-    ['a status that HTTP/2 has not', textResponse('', { status: 700 })],
-  ])('that cannot be written is a 500: %s', async (_name, response) => {
+    ['an invalid status', textResponse('', { status: 700 })],
+  ])('that cannot be written becomes a 500: %s', async (_name, response) => {
     await using server = await openH2Server(() => response);
     await using client = await server.connect();
     client.request(1, getFields());
     expect((await client.whenOver(1)).status).toBe(500);
   });
 
-  it('can be preceded by interim ones', async () => {
+  it('can be preceded by interim responses', async () => {
     await using server = await openH2Server((request) => {
       request.sendInterim({
         status: 103,
@@ -129,7 +129,7 @@ describe('a response', () => {
   it.each<[string, number | undefined]>([
     ['known', 4],
     ['unknown', undefined],
-  ])('is followed by trailers where its client takes them, its length %s', async (_name, sizeBytes) => {
+  ])('of %s length is followed by trailers where its client takes them', async (_name, sizeBytes) => {
     const stream = {
       ...chunks(Promise.resolve(), 'body'),
       trailers: () =>
@@ -161,7 +161,7 @@ describe('a response', () => {
     expect(await client.whenOver(3)).toMatchObject({ trailers: [], isEnded: true });
   });
 
-  /** What has to be ended, while no content can be sent. `end` is when a stream of content ends. */
+  /** Bodies without content, which must end while no content can be sent. `end` is when a stream of content ends. */
   const empties: readonly (readonly [string, (end: Promise<void>) => ProxyResponse['body']])[] = [
     ['none', () => ({ kind: 'none' })],
     ['no bytes', () => textResponse('').body],
@@ -175,7 +175,7 @@ describe('a response', () => {
   ];
   const spent: readonly (readonly [string, readonly (readonly [number, number])[]])[] = [
     ['by another stream', [[setting.windowSize, 1_000_000]]],
-    ['from the first', [[setting.windowSize, 0]]],
+    ['from the start', [[setting.windowSize, 0]]],
   ];
 
   it.each(spent.flatMap(([how, settings]) => empties.map(([what, body]) => [how, what, settings, body] as const)))(
@@ -201,7 +201,7 @@ describe('a response', () => {
     },
   );
 
-  it('is told of its head, though nothing of its content comes, once the window has room again', async () => {
+  it('has its head sent once the window has room again, even if no content follows', async () => {
     await using server = await openH2Server(({ target }) =>
       target === '/large'
         ? streamResponse(chunksOf('x'.repeat(100_000)), 100_000)
@@ -217,13 +217,13 @@ describe('a response', () => {
     expect(await client.until(() => client.outcome(3).status === 200)).toBe(true);
   });
 
-  /** What fills a window of 65,535 bytes, and how it ends. */
+  /** Content that fills a window of 65,535 bytes. */
   const full = 'x'.repeat(65_535);
   it.each<[string, (end: Promise<void>) => ProxyResponse['body'], readonly string[]]>([
     ['bytes', () => textResponse(full).body, []],
     ['a stream of known length', () => streamResponse(chunksOf(full), full.length).body, []],
     ['a stream of unknown length', () => streamResponse(chunksOf(full), undefined).body, []],
-    ['pieces', () => streamResponse(chunksOf('x', full.slice(1)), undefined).body, []],
+    ['a stream in two chunks', () => streamResponse(chunksOf('x', full.slice(1)), undefined).body, []],
   ])('ends with the content that fills the window: %s', async (_name, body) => {
     await using server = await openH2Server(() => ({ status: 200, fields: [], body: body(Promise.resolve()) }));
     await using client = await server.connect();
@@ -235,9 +235,9 @@ describe('a response', () => {
   it.each<[string, string, boolean]>([
     ['content that fills the window', full, false],
     ['content that fills the window, to an unfinished request', full, true],
-    ['trailers behind no content', '', false],
-    ['trailers behind no content, to an unfinished request', '', true],
-  ])('whose end has to wait for the window is not reset before: %s', async (_name, content, isUnfinished) => {
+    ['trailers after no content', '', false],
+    ['trailers after no content, to an unfinished request', '', true],
+  ])('is not reset while its end waits for the window: %s', async (_name, content, isUnfinished) => {
     const deliveries: Delivery[] = [];
     const end = Promise.withResolvers<void>();
     const trailers = () => [['x-sum', '1']] as const;
@@ -266,7 +266,7 @@ describe('a response', () => {
     ['an error before the first byte', chunksThenFail(), undefined],
     ['fewer bytes than promised', chunksOf('part'), 10],
     ['more bytes than promised', chunksOf('part', 'more'), 6],
-  ])('that does not become whole is reset, and nothing else with it: %s', async (_name, body, sizeBytes) => {
+  ])('that is broken is reset, and no other stream with it: %s', async (_name, body, sizeBytes) => {
     const deliveries: Delivery[] = [];
     await using server = await openH2Server(({ target }) =>
       target === '/broken'
@@ -313,7 +313,7 @@ describe('a response', () => {
     ).toBe(true);
   });
 
-  it('that ends the connection is the last, after those that run', async () => {
+  it('that ends the connection lets running streams finish first', async () => {
     const release = Promise.withResolvers<ProxyResponse>();
     await using server = await openH2Server(({ target }) =>
       target === '/slow' ? release.promise : textResponse('last', { closeConnection: true }),
@@ -329,7 +329,7 @@ describe('a response', () => {
     expect(client.goawayCode).toBe(errorCode.none);
   });
 
-  it('is whole though the body of its request has not come, and the client is told to stop', async () => {
+  it('is complete though the body of its request is not, and its stream is then reset with NO_ERROR', async () => {
     await using server = await openH2Server(() => textResponse('no', { status: 413 }));
     await using client = await server.connect();
     client.request(1, postFields(), { endStream: false });
@@ -340,7 +340,7 @@ describe('a response', () => {
   });
 
   it.each([errorCode.cancel, errorCode.none, errorCode.internal])(
-    'ends when its client resets the stream with code %i: its body is closed at once',
+    'ends when its client resets the stream with code %i, and its body is closed at once',
     async (code) => {
       const deliveries: Delivery[] = [];
       let closings = 0;

@@ -1,4 +1,4 @@
-/** What HTTP/2 clients may take their time for, by a clock that is moved; and how connections end. */
+/** Timeouts of HTTP/2 clients, on a fake clock; and how connections are drained. */
 
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
@@ -11,7 +11,7 @@ import { streamResponse, textResponse } from '../support/proxies/open-listener.t
 
 const second = 1_000;
 
-/** A body of so many bytes, at once. */
+/** A response with a body of `sizeBytes` bytes in memory. */
 function bytes(sizeBytes: number, onDelivered?: (delivery: Delivery) => void): ProxyResponse {
   return {
     status: 200,
@@ -26,7 +26,7 @@ function setUp(handler: Parameters<typeof openH2Server>[0], limits: Partial<List
   return { clock, opening: openH2Server(handler, { now: clock.now, after: clock.after, limits }) };
 }
 
-/** Lets time go by in small steps, and everybody act in between. */
+/** Advances the clock second by second, with a round trip after each second. */
 async function pass(clock: { advance(ms: number): void }, client: H2RawClient, seconds: number): Promise<void> {
   for (let step = 0; step < seconds && !client.isClosed; step += 1) {
     clock.advance(second);
@@ -39,7 +39,7 @@ describe('a connection', () => {
     ['that never has a request', { headersTimeoutMs: 30 * second }, false],
     ['that has no further request', { keepAliveTimeoutMs: 30 * second }, true],
     ['that has no further request, where only the idle time is limited', { idleTimeoutMs: 30 * second }, true],
-  ])('%s is ended in order, pings or not', async (_name, limits, hasRequest) => {
+  ])('%s ends with GOAWAY and NO_ERROR, even if its client pings', async (_name, limits, hasRequest) => {
     const { clock, opening } = setUp(() => textResponse('x'), limits);
     await using server = await opening;
     await using client = await server.connect();
@@ -55,7 +55,7 @@ describe('a connection', () => {
     expect(server.events).toEqual([]);
   });
 
-  it('with a request that we take our time for is kept', async () => {
+  it('with a request that waits for its response is kept', async () => {
     const release = Promise.withResolvers<ProxyResponse>();
     const limits = { headersTimeoutMs: second, keepAliveTimeoutMs: second, idleTimeoutMs: second };
     const { clock, opening } = setUp(() => release.promise, limits);
@@ -67,7 +67,7 @@ describe('a connection', () => {
     expect((await client.whenOver(1)).body.toString()).toBe('late');
   });
 
-  it('whose client does not end its side is not waited for', async () => {
+  it('is closed even if its client does not end its side', async () => {
     const { clock, opening } = setUp(() => textResponse('x', { closeConnection: true }), {});
     await using server = await opening;
     await using client = await server.connect();
@@ -82,9 +82,9 @@ describe('a connection', () => {
 
 describe('a client that takes too long', () => {
   it.each<[string, Partial<ListenerLimits>]>([
-    ['to go on', { idleTimeoutMs: 30 * second }],
-    ['for all of it', { requestTimeoutMs: 30 * second }],
-  ])('with its body makes the body break off: %s', async (_name, limits) => {
+    ['for the next bytes', { idleTimeoutMs: 30 * second }],
+    ['for the whole body', { requestTimeoutMs: 30 * second }],
+  ])('with its body makes reading the body fail: %s', async (_name, limits) => {
     const { clock, opening } = setUp(async ({ body }) => {
       try {
         for await (const _chunk of body ?? []);
@@ -107,9 +107,9 @@ describe('a client that takes too long', () => {
 
   it.each<[string, Partial<ListenerLimits>, number]>([
     ['reads nothing', { idleTimeoutMs: 30 * second }, 0],
-    ['reads less than it must', { idleTimeoutMs: 30 * second, minBytesPerSecond: 10_000 }, 1_000],
-    ['takes too long for the whole', { responseTimeoutMs: 30 * second }, 20_000],
-  ])('with a response has its stream reset, and no other: it %s', async (_name, limits, perSecond) => {
+    ['reads below the minimum rate', { idleTimeoutMs: 30 * second, minBytesPerSecond: 10_000 }, 1_000],
+    ['takes too long for the whole response', { responseTimeoutMs: 30 * second }, 20_000],
+  ])('with a response has its stream reset, and no other stream: it %s', async (_name, limits, perSecond) => {
     const deliveries: Delivery[] = [];
     const { clock, opening } = setUp(
       ({ target }) =>
@@ -132,7 +132,7 @@ describe('a client that takes too long', () => {
     expect((await client.whenOver(3)).body.toString()).toBe('small');
   });
 
-  it('is not one that reads as fast as it must', async () => {
+  it('is not one that reads faster than the minimum rate', async () => {
     const limits = { idleTimeoutMs: 30 * second, minBytesPerSecond: 10_000 };
     const { clock, opening } = setUp(() => bytes(2_000_000), limits);
     await using server = await opening;
@@ -146,7 +146,7 @@ describe('a client that takes too long', () => {
     expect(client.outcome(1)).toMatchObject({ isEnded: true, body: { length: 2_000_000 } });
   });
 
-  it('is not one that waits for us', async () => {
+  it('is not one that waits for a slow response', async () => {
     const release = Promise.withResolvers<void>();
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('slow ');
@@ -178,7 +178,7 @@ describe('draining', () => {
     await server.server.close();
   });
 
-  it('lets what runs finish, takes what has arrived, and says that it takes nothing after', async () => {
+  it('lets running requests finish, takes requests that have arrived, and refuses later ones with GOAWAY', async () => {
     const release = Promise.withResolvers<ProxyResponse>();
     await using server = await openH2Server(({ target }) =>
       target === '/slow' ? release.promise : textResponse(target),
@@ -200,7 +200,7 @@ describe('draining', () => {
     await server.server.close();
   });
 
-  it('holds for connections that come later', async () => {
+  it('ends connections that open later', async () => {
     await using server = await openH2Server(() => textResponse('x'));
     server.server.drain();
     await using client = await H2RawClient.connect(server.port);
@@ -208,7 +208,7 @@ describe('draining', () => {
     await expect.poll(() => server.sockets.size).toBe(0);
   });
 
-  it('and then cutting tells how many had something to do, and makes nothing look whole', async () => {
+  it('and then cutting returns the number of busy connections, and no cut response looks complete', async () => {
     const deliveries: Delivery[] = [];
     await using server = await openH2Server(({ target }) =>
       target === '/never' ? new Promise(() => {}) : bytes(1_000_000, (delivery) => deliveries.push(delivery)),

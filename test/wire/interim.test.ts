@@ -1,4 +1,4 @@
-/** Interim responses (RFC 9110 §15.2): who gets them, when, and with which fields. */
+/** Interim responses (RFC 9110 §15.2): which clients get them, when, and with which fields. */
 
 import { describe, expect, it } from 'vitest';
 import type { InterimResponse } from '../../src/http/message.ts';
@@ -18,7 +18,7 @@ const hints: InterimResponse = {
 };
 
 describe('an interim response', () => {
-  it('comes before the final one, with its fields but none of the connection', async () => {
+  it('precedes the final one, with its fields except the connection-specific ones', async () => {
     await using listener = await openListener((request) => {
       request.sendInterim(hints);
       request.sendInterim({ status: 102, fields: [] });
@@ -56,7 +56,7 @@ describe('an interim response', () => {
     expect((await client.response())?.status).toBe(103);
     releases.get('/2')?.();
     expect((await client.response())?.body.toString()).toBe('/2');
-    // Its final head was ready before its turn came.
+    // Its final head was ready before its turn came, so the interim response is not sent.
     expect((await client.response())?.body.toString()).toBe('/3');
   });
 

@@ -1,4 +1,4 @@
-/** The clients that Node has, as they come: what the raw tests say in bytes, seen from the other side. */
+/** The listener with Node's own clients, `node:http` and `fetch`. */
 
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
@@ -12,7 +12,7 @@ async function* pattern(count: number): AsyncGenerator<Uint8Array> {
 }
 
 describe('node:http', () => {
-  it('sends an expected body after 100, sees hints, and keeps its connection', async () => {
+  it('sends its body after 100, sees early hints, and keeps its connection', async () => {
     await using listener = await openListener(async (received) => {
       received.sendInterim({ status: 103, fields: [['link', '</a>; rel=preload']] });
       let sizeBytes = 0;
@@ -40,7 +40,7 @@ describe('node:http', () => {
     agent.destroy();
   });
 
-  it('sees a body that broke off as aborted', async () => {
+  it('sees that a body broke off', async () => {
     async function* broken(): AsyncGenerator<Uint8Array> {
       yield* pattern(1);
       throw new Error('broken');

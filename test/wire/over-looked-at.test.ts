@@ -1,4 +1,4 @@
-/** All that holds of HTTP/1 on the wire holds where HTTP/2 is looked for. */
+/** Runs the HTTP/1 suites on a cleartext listener that looks for the preface of HTTP/2 first. */
 
 import { describe } from 'vitest';
 import { declareHttp1Suites } from '../support/proxies/http1-suites.ts';

@@ -1,4 +1,4 @@
-/** All that holds of HTTP/1 on the wire holds of Node's own server too: the suites ask for HTTP, and not for what ours is used to. */
+/** Runs the HTTP/1 suites on Node's own server: they test HTTP, not habits of our server. */
 
 import { describe } from 'vitest';
 import { declareHttp1Suites } from '../support/proxies/http1-suites.ts';

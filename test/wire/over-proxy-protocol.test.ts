@@ -1,4 +1,4 @@
-/** All that holds of HTTP/1 on the wire holds after the PROXY protocol. */
+/** Runs the HTTP/1 suites after a header of the PROXY protocol. */
 
 import { describe } from 'vitest';
 import { declareHttp1Suites } from '../support/proxies/http1-suites.ts';

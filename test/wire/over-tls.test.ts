@@ -1,4 +1,4 @@
-/** All that holds of HTTP/1 on the wire holds over TLS. */
+/** Runs the HTTP/1 suites over TLS. */
 
 import { describe } from 'vitest';
 import { declareHttp1Suites } from '../support/proxies/http1-suites.ts';

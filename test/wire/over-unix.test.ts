@@ -1,4 +1,4 @@
-/** All that holds of HTTP/1 on the wire holds over a Unix socket. */
+/** Runs the HTTP/1 suites over a Unix socket. */
 
 import { describe } from 'vitest';
 import { declareHttp1Suites } from '../support/proxies/http1-suites.ts';

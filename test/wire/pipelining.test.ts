@@ -1,4 +1,4 @@
-/** Requests that are sent before the responses to those before them (RFC 9112 §9.3.2): all kinds of them in one line. */
+/** Pipelined requests of all kinds on one connection (RFC 9112 §9.3.2). */
 
 import { describe, expect, it } from 'vitest';
 import { errorResponse } from '../../src/delivery/problem.ts';
@@ -71,12 +71,12 @@ function answers(slow: Promise<void>): Handler {
   };
 }
 
-describe('requests of all kinds in one line', () => {
+describe('pipelined requests of all kinds', () => {
   it.each<[string, (bytes: string) => string[]]>([
     ['in one piece', (bytes) => [bytes]],
     ['in two pieces', (bytes) => [bytes.slice(0, bytes.length / 2), bytes.slice(bytes.length / 2)]],
     ['byte by byte', (bytes) => [...bytes]],
-  ])('%s are answered in their order, errors too, however long the first one takes', async (_name, split) => {
+  ])('%s are answered in their order, errors included, however long the first one takes', async (_name, split) => {
     const slow = Promise.withResolvers<void>();
     await using listener = await openListener(answers(slow.promise));
     await using client = await listener.connect();
@@ -97,16 +97,16 @@ describe('a response that is the last one on its connection', () => {
 
   it.each<[string, string, ProxyResponse]>([
     [
-      'because its end is that of the connection',
+      'because it ends with the connection',
       'GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n',
       streamResponse(streamed(), undefined),
     ],
     [
-      'because whoever answers says so',
+      'because the handler ends the connection',
       next.replace('/next', '/'),
       textResponse('streamed', { closeConnection: true }),
     ],
-  ])('%s is so where another request was taken before, too', async (_name, request, response) => {
+  ])('%s is the last even if the next request has reached the handler', async (_name, request, response) => {
     const release = Promise.withResolvers<ProxyResponse>();
     await using listener = await openListener(({ target }) => {
       return target === '/next' ? textResponse('next') : release.promise;

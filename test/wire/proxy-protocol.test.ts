@@ -1,4 +1,4 @@
-/** Connections that begin with the PROXY protocol: whom they are from, and which are closed at once. */
+/** Connections that begin with the PROXY protocol: which client they name, and which connections are closed at once. */
 
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
@@ -23,12 +23,12 @@ const open = (more: Parameters<typeof openListener>[1] = {}): Promise<TestListen
 async function dial(port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   socket.on('error', () => {});
-  // One that is closed at once may be gone before it is known here.
+  // A connection that is closed at once may be gone before `connect` is seen here.
   await Promise.race([once(socket, 'connect'), once(socket, 'close')]).catch(() => {});
   return socket;
 }
 
-/** All that comes until the connection ends, however it does. */
+/** Sends bytes. Returns everything that arrives until the connection ends, or '' where it fails. */
 async function answerTo(socket: Socket, bytes = ''): Promise<string> {
   socket.write(bytes, 'latin1');
   return text(socket).catch(() => '');
@@ -46,13 +46,13 @@ const refusal = (detail: string | RegExp) => [
 
 describe('a trusted proxy', () => {
   it.each<[what: string, header: string, peer: { address: string; port: number } | 'itself']>([
-    ['with version 1', v1, client],
-    ['with version 2', v2, { address: '2001:db8::9', port: 56_324 }],
-    ['of a client at a Unix socket', `${start}\x21\x31\0\xd8${'a'.repeat(216)}`, { address: '', port: 0 }],
-    ['of itself (LOCAL)', `${start}\x20\0\0\0`, 'itself'],
-    ['of one that it does not know (UNKNOWN)', 'PROXY UNKNOWN\r\n', 'itself'],
-    ['of one that it does not know (AF_UNSPEC)', `${start}\x21\0\0\0`, 'itself'],
-  ])('speaks %s', async (_what, header, peer) => {
+    ['version 1', v1, client],
+    ['version 2', v2, { address: '2001:db8::9', port: 56_324 }],
+    ['a client at a Unix socket', `${start}\x21\x31\0\xd8${'a'.repeat(216)}`, { address: '', port: 0 }],
+    ['the proxy itself (LOCAL)', `${start}\x20\0\0\0`, 'itself'],
+    ['an unknown client (UNKNOWN)', 'PROXY UNKNOWN\r\n', 'itself'],
+    ['an unknown client (AF_UNSPEC)', `${start}\x21\0\0\0`, 'itself'],
+  ])('names the peer: %s', async (_what, header, peer) => {
     await using listener = await open();
     const socket = await dial(listener.port);
     const itself = { address: '127.0.0.1', port: socket.localPort };
@@ -70,14 +70,14 @@ describe('a trusted proxy', () => {
     expect(await answerTo(socket, get)).toContain('2001:db8::9');
   });
 
-  it('speaks once on each connection: a second header is no request', async () => {
+  it('sends one header on each connection: a second one is no request', async () => {
     await using listener = await open();
     const answer = await answerTo(await dial(listener.port), v1 + v1 + get);
     expect(answer).toMatch(/^HTTP\/1\.1 (400|501) /);
     expect(listener.requests).toEqual([]);
   });
 
-  it('speaks before TLS', async () => {
+  it('sends its header before TLS', async () => {
     await using listener = await open({ carrier: 'tls' });
     for (const parts of [[v1], [...v1]]) {
       const socket = await dial(listener.port);
@@ -89,7 +89,7 @@ describe('a trusted proxy', () => {
     expect(listener.requests.map(({ scheme }) => scheme)).toEqual(['https', 'https']);
   });
 
-  it('speaks before HTTP/2', async () => {
+  it('sends its header before HTTP/2', async () => {
     await using listener = await open({ http2: true });
     const socket = await dial(listener.port);
     socket.write(v1);
@@ -115,7 +115,7 @@ describe('a connection that is closed at once', () => {
     ['a header without an end', `PROXY ${'x'.repeat(200)}`, /without an end/],
     ['a header of another version', `${start}\x31\x11\0\0`, 'version 3 in the form of version 2'],
     ['a header that is too long', `${start}\x21\x11\xff\xff`, 'a header of 65535 bytes'],
-  ])('comes with %s', async (_what, bytes, detail) => {
+  ])('begins with %s', async (_what, bytes, detail) => {
     await using listener = await open();
     expect(await answerTo(await dial(listener.port), bytes)).toBe('');
     expect(listener.requests).toEqual([]);
@@ -123,17 +123,17 @@ describe('a connection that is closed at once', () => {
   });
 });
 
-describe('a header that does not come', () => {
+describe('a missing header', () => {
   const limits = { headersTimeoutMs: 100 };
 
-  it('is not waited for for ever', async () => {
+  it('is not waited for forever', async () => {
     await using listener = await open({ limits });
     const socket = await dial(listener.port);
     expect(await answerTo(socket)).toBe('');
     expect(listener.events).toEqual([]);
   });
 
-  it('in whole is not either, however it drips', async () => {
+  it('that keeps arriving byte by byte is not waited for either', async () => {
     await using listener = await open({ limits });
     const socket = await dial(listener.port);
     socket.write('PROXY UNKNOWN ');
@@ -169,10 +169,10 @@ describe('a header that does not come', () => {
   });
 
   it.each(['tcp', 'tls', 'looked'] as const)(
-    'after the header: nothing is told, and closing does not wait (%s)',
+    'is not the case, but a missing request after it: it is not logged, and closing does not wait (%s)',
     async (carrier) => {
       await using listener = await open({ carrier, limits: { headersTimeoutMs: 300 } });
-      // A balancer that looks whether we are there.
+      // A load balancer that checks its health.
       const looking = await dial(listener.port);
       looking.end(`${start}\x20\0\0\0`, 'latin1');
       await untilClosed(looking.resume());
@@ -190,7 +190,7 @@ describe('a header that does not come', () => {
     },
   );
 
-  /** What was sent before has been read, since another connection after it was. */
+  /** Waits until earlier bytes have been read: a later connection has been read by then. Clears the events. */
   async function settled(listener: TestListener): Promise<void> {
     const other = await dial(listener.port);
     await answerTo(other, 'no header\r\n');

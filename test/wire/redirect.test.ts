@@ -1,4 +1,4 @@
-/** A listener that sends every client to https. */
+/** A listener that redirects every request to https. */
 
 import { describe, expect, it } from 'vitest';
 import { createHttpsRedirect } from '../../src/listener/https-redirect.ts';
@@ -9,9 +9,9 @@ import { createFakeClock } from '../support/clocks/fake-clock.ts';
 import { openListener } from '../support/proxies/open-listener.ts';
 
 async function openRedirect(port = 443) {
-  const told: ServerEvent[] = [];
-  const handler = createHttpsRedirect({ port, clock: createFakeClock(), emit: (event) => told.push(event) });
-  return Object.assign(await openListener(handler), { told });
+  const reported: ServerEvent[] = [];
+  const handler = createHttpsRedirect({ port, clock: createFakeClock(), emit: (event) => reported.push(event) });
+  return Object.assign(await openListener(handler), { reported });
 }
 
 describe('a redirect to https', () => {
@@ -32,11 +32,11 @@ describe('a redirect to https', () => {
     expect(rawValues(response, 'cache-control')).toEqual(['no-store']);
     expect(response.body).toHaveLength(0);
     await expect
-      .poll(() => listener.told)
+      .poll(() => listener.reported)
       .toEqual([expect.objectContaining({ kind: 'request', status: 308, complete: true })]);
   });
 
-  it('names a port that is not the usual one, and goes on with the connection', async () => {
+  it('names a port other than 443, and keeps the connection', async () => {
     await using listener = await openRedirect(8443);
     await using client = await listener.connect();
     for (const path of ['/1', '/2']) {
@@ -51,7 +51,7 @@ describe('a redirect to https', () => {
     'GET / HTTP/1.1\r\n\r\n',
     'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n',
     'GET / HTTP/1.1\r\nHost: a/b\r\n\r\n',
-  ])('leads nowhere: %j', async (request) => {
+  ])('is refused with 400: %j', async (request) => {
     await using listener = await openRedirect();
     await using client = await listener.connect();
     const response = await client.exchange(request);

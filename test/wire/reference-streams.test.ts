@@ -1,4 +1,4 @@
-/** Streams of requests, sound and spoiled, on our server and on Node's: ours answers the same, or refuses. */
+/** Random streams of valid and damaged requests, on our server and on Node's: ours answers the same, or refuses. */
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,15 +10,15 @@ import { turn } from '../support/clocks/turn.ts';
 import { openListener, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
 import { streamText } from '../support/values/request-arbitraries.ts';
 
-/** More runs than usual find what is rare. */
+/** More runs than the default find rarer differences. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 const timeout = 60_000 + 50 * runs;
 
-/** Comes after every stream, and is the last. */
+/** The last request, sent after every stream. */
 const after = 'GET /after HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 
-/** Tells in a field what was asked, with the body and its trailers. */
+/** Returns the request in a field of the response: method, authority, target, body and trailers. */
 const echo: Handler = async ({ method, target, authority, body }) => {
   let text = '';
   try {
@@ -30,45 +30,45 @@ const echo: Handler = async ({ method, target, authority, body }) => {
   return textResponse('', { fields: [['asked', encodeURIComponent(JSON.stringify(asked))]] });
 };
 
-/** What was asked, or the status of a refusal. */
+/** The request as the handler saw it, or the status of a refusal. */
 type Answer = string | number;
 
-/** All answers to a stream that is sent in these pieces. */
+/** Sends a stream in these pieces, and returns all answers to it. */
 async function answersOf(listener: TestListener, ...pieces: readonly string[]): Promise<Answer[]> {
   await using client = await listener.connect();
   for (const piece of pieces) {
     client.send(piece);
-    // Each is read before the next one is sent: the server runs in this process.
+    // The server runs in this process: it reads each piece before the next one is sent.
     if (piece !== pieces.at(-1)) for (let passed = 0; passed < 5; passed += 1) await turn();
   }
   const answers: Answer[] = [];
-  const over = (async () => {
+  const reading = (async () => {
     for (let response = await client.response(); response !== undefined; response = await client.response()) {
       const [asked] = rawValues(response, 'asked');
       if (asked !== undefined) answers.push(decodeURIComponent(asked));
       else if (response.status >= 200) answers.push(response.status);
     }
   })();
-  // What is not answered when others are waits for more.
+  // A request that has no answer by the time others have theirs waits for more bytes.
   for (let count = 0; count < 2; count += 1) {
     await using other = await listener.connect();
     await other.exchange('GET /settled HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
   }
   client.end();
-  await over;
+  await reading;
   return answers;
 }
 
-/** Node's parser ends a connection for what a trailer says of it, which says nothing there (RFC 9110 §6.5.1). */
+/** Node's parser obeys a `Connection: close` among the trailers, where it has no meaning (RFC 9110 §6.5.1). */
 const closingTrailer = /\r\n0+(?:;[^\r\n]*)?\r\n(?:[^\r\n]+\r\n)*connection:[ \t]*close[ \t]*\r\n/i;
 
-/** Where ours did more than the other, or ended without a word where the other goes on. */
+/** Describes the first answer where our server did more than Node's, or ended silently where Node's went on; or undefined. */
 function differenceOf(ours: readonly Answer[], others: readonly Answer[]): string | undefined {
   const at = ours.findIndex((answer, index) => answer !== others[index]);
   if (at < 0 && ours.length === others.length) return undefined;
   const [answer, other] = at < 0 ? [undefined, others[ours.length]] : [ours[at], others[at]];
   const isRefusal = typeof answer === 'number' && at === ours.length - 1;
-  // A refusal that comes as soon as it can, or not before the rest that does not come.
+  // Allowed: our server refuses earlier, or still waits for bytes where Node's refuses.
   if (isRefusal || (answer === undefined && typeof other === 'number')) return undefined;
   return `answer ${at}: ours ${answer}, the other ${other}`;
 }
@@ -94,11 +94,11 @@ describe('a stream of requests', () => {
       answered += ours.filter((answer) => typeof answer === 'string').length;
     });
     await fc.assert(property, { numRuns: runs });
-    // Chance leaves enough of them sound.
+    // Enough random streams stay valid.
     expect(answered).toBeGreaterThan(runs);
   });
 
-  it('is answered alike in one piece and in two', { timeout }, async () => {
+  it('has the same answers in one piece and in two', { timeout }, async () => {
     const property = fc.asyncProperty(streamText, fc.noBias(fc.nat(999)), async (stream, part) => {
       const bytes = stream + after;
       const place = Math.floor((part / 1000) * bytes.length);

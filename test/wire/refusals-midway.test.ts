@@ -1,4 +1,4 @@
-/** What goes wrong after a request has begun, or behind one that was well: nothing of it may become a request. */
+/** Faults within a request, or behind a valid one: their bytes must never become a request. */
 
 import { describe, expect, it } from 'vitest';
 import { openListener, textResponse } from '../support/proxies/open-listener.ts';
@@ -6,8 +6,8 @@ import { expectRefusal } from '../support/values/expect-refusal.ts';
 
 const chunkedPost = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n';
 
-describe('a chunked body that goes wrong', () => {
-  it('breaks off, and the connection ends', async () => {
+describe('a malformed chunked body', () => {
+  it('fails for its reader, and the connection ends', async () => {
     const thrown: unknown[] = [];
     await using listener = await openListener(async (request) => {
       try {
@@ -28,7 +28,7 @@ describe('a chunked body that goes wrong', () => {
 });
 
 describe('a refusal among pipelined requests', () => {
-  it('comes after the responses before it, and nothing after it is read', async () => {
+  it('comes after the responses before it, and no request behind it is read', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async ({ target }) => {
       await release.promise;
@@ -44,7 +44,7 @@ describe('a refusal among pipelined requests', () => {
     expect(listener.requests.map(({ target }) => target)).toEqual(['/1']);
   });
 
-  it('comes after them where the parser refuses', async () => {
+  it('comes after the responses before it where the parser refuses', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async ({ target }) => {
       await release.promise;
@@ -59,7 +59,7 @@ describe('a refusal among pipelined requests', () => {
     expect(await client.rest()).toBe('');
   });
 
-  it('leaves a response alone that is on its way', async () => {
+  it('does not disturb a response that is being sent', async () => {
     const release = Promise.withResolvers<void>();
     async function* halves(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('first ');
@@ -81,7 +81,7 @@ describe('a refusal among pipelined requests', () => {
     expectRefusal(await client.response(), 'malformed_request');
   });
 
-  it('what follows a request that was the last gets no answer', async () => {
+  it('is not sent for bytes behind the last request', async () => {
     await using listener = await openListener(({ target }) => textResponse(target));
     await using client = await listener.connect();
     client.send('GET /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -92,8 +92,8 @@ describe('a refusal among pipelined requests', () => {
   });
 });
 
-describe('a client that goes on sending after its refusal', () => {
-  it('still gets to read it', async () => {
+describe('a client that keeps sending after its refusal', () => {
+  it('can still read it', async () => {
     await using listener = await openListener(() => textResponse('handled'));
     await using client = await listener.connect();
     client.send(`GET / HTTP/1.1\r\nHost: a\r\nX: ${'v'.repeat(60_000)}`);

@@ -1,4 +1,4 @@
-/** What a refusal looks like, to the last field; which bytes are refused is in `test/hostile`. */
+/** All fields of a refusal. Which bytes are refused is tested in `test/hostile`. */
 
 import { describe, expect, it } from 'vitest';
 import type { Field } from '../../src/http/fields.ts';
@@ -53,7 +53,7 @@ describe('a refusal', () => {
     ]);
   });
 
-  it('of HEAD that could be read has no body', async () => {
+  it('of a HEAD request has no body', async () => {
     await using listener = await openListener(() => textResponse('handled'));
     await using client = await listener.connect();
     client.send('HEAD / HTTP/1.1\r\nHost: a b\r\n\r\n');

@@ -1,4 +1,4 @@
-/** Request bodies: read with backpressure, broken off and left unread. */
+/** Request bodies: read with backpressure, broken off, and left unread. */
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
@@ -54,7 +54,7 @@ describe('a body', () => {
   it.each([
     ['no framing fields', post(''), undefined],
     ['Content-Length: 0', post('Content-Length: 0\r\n'), 0],
-  ])('is not there with %s', async (_name, request, sizeBytes) => {
+  ])('is absent with %s', async (_name, request, sizeBytes) => {
     await using listener = await openListener(echo);
     await using client = await listener.connect();
     expect((await client.exchange(request)).body.toString()).toBe('');
@@ -62,7 +62,7 @@ describe('a body', () => {
     expect(listener.requests[0]?.bodySizeBytes).toBe(sizeBytes);
   });
 
-  it('of many bytes comes byte for byte', async () => {
+  it('of many bytes arrives unchanged', async () => {
     const bytes = patternBytes(0, 3 * mebibyte);
     await using listener = await openListener(echo);
     await using client = await listener.connect();
@@ -71,7 +71,7 @@ describe('a body', () => {
     expect((await client.response())?.body.equals(bytes)).toBe(true);
   });
 
-  it('holds its client back while nobody reads', async () => {
+  it('holds its client back while it is not read', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async (request) => {
       for await (const _chunk of request.body ?? []) await release.promise;
@@ -97,7 +97,7 @@ describe('a body that breaks off', () => {
     ['the middle of a chunk', post('Transfer-Encoding: chunked\r\n', '8\r\npart')],
   ];
 
-  it.each(starts)('throws at its reader: %s', async (_name, start) => {
+  it.each(starts)('makes its reader throw: %s', async (_name, start) => {
     const read = Promise.withResolvers<[string, unknown]>();
     await using listener = await openListener(async ({ body }) => {
       let text = '';
@@ -117,7 +117,7 @@ describe('a body that breaks off', () => {
     expect(listener.requests[0]?.signal.aborted).toBe(true);
   });
 
-  it('throws at a reader who comes too late', async () => {
+  it('makes a late reader throw too', async () => {
     const release = Promise.withResolvers<void>();
     const read = Promise.withResolvers<unknown>();
     await using listener = await openListener(async (request) => {
@@ -135,7 +135,7 @@ describe('a body that breaks off', () => {
     expect(await read.promise).toEqual(incomplete);
   });
 
-  it('never looks whole to a reader when somebody else closes it', async () => {
+  it('never looks complete to its reader when other code closes it', async () => {
     const read = Promise.withResolvers<unknown>();
     await using listener = await openListener((request) => {
       void readText(request).then(read.resolve, read.resolve);
@@ -174,7 +174,7 @@ describe('a body that is not read', () => {
     ],
   ];
 
-  it.each(ways)('%s: a small rest goes by, and the connection is kept', async (_name, leave) => {
+  it.each(ways)('%s: a small rest is dropped, and the connection is kept', async (_name, leave) => {
     await using listener = await openListener(async (request) => {
       await leave(request);
       return textResponse(request.target);
@@ -190,7 +190,7 @@ describe('a body that is not read', () => {
     expect(listener.requests).toHaveLength(2);
   });
 
-  it.each(ways)('%s: a long rest ends the connection, and what it holds is never a request', async (_name, leave) => {
+  it.each(ways)('%s: a long rest ends the connection, and its bytes never become a request', async (_name, leave) => {
     await using listener = await openListener(async (request) => {
       await leave(request);
       return textResponse('enough');
@@ -213,7 +213,7 @@ describe('a body that is not read', () => {
     expect(await client.rest()).toBe('');
   });
 
-  it.each(ways)('%s: leaves its response readable for a client that is still sending', async (_name, leave) => {
+  it.each(ways)('%s: its response can be read by a client that is still sending', async (_name, leave) => {
     await using listener = await openListener(async (request) => {
       await leave(request);
       return textResponse('e'.repeat(100_000));
@@ -226,7 +226,7 @@ describe('a body that is not read', () => {
     expect(response?.body.length).toBe(100_000);
   });
 
-  it('may be answered while it comes: the response is whole, then the connection ends', async () => {
+  it('may be answered while it arrives: the response is complete, then the connection ends', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async ({ body }) => {
       const chunks = body?.[Symbol.asyncIterator]();

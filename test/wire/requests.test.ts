@@ -1,4 +1,4 @@
-/** What a handler is given of the requests that are accepted, and in which order they are answered. */
+/** Requests as handlers get them, and the order of their responses. */
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest } from '../../src/http/message.ts';
@@ -59,7 +59,7 @@ describe('a request', () => {
     expect(listener.events).toEqual([]);
   });
 
-  it('may have thousands of field lines, if the limits say so', async () => {
+  it('may have thousands of field lines, if the limits allow it', async () => {
     const limits = { fieldsBytes: 100_000, maxFieldCount: 3_000 };
     await using listener = await openListener(() => textResponse(''), { limits });
     await using client = await listener.connect();
@@ -97,7 +97,7 @@ describe('a request', () => {
     expect(tooLarge.status).toBe(431);
   });
 
-  it('is of the scheme https over TLS', async () => {
+  it('has the scheme https over TLS', async () => {
     await using listener = await openListener(() => textResponse(''), { carrier: 'tls' });
     await using client = await listener.connect();
     await client.exchange('GET https://b/ HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -106,14 +106,14 @@ describe('a request', () => {
     expect((await client.exchange('GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n')).status).toBe(400);
   });
 
-  it('may come byte by byte', async () => {
+  it('may arrive byte by byte', async () => {
     await using listener = await openListener(() => textResponse('whole'));
     await using client = await listener.connect();
     for (const byte of 'GET /slow HTTP/1.1\r\nHost: a\r\n\r\n') client.send(byte);
     expect((await client.response())?.body.toString()).toBe('whole');
   });
 
-  it('is answered with 500 when the handler throws or rejects, and the next one as if nothing had been', async () => {
+  it('is answered with 500 when the handler throws or rejects, and the next one is served as usual', async () => {
     await using listener = await openListener(({ target }) => {
       if (target === '/throw') throw new Error('secret');
       if (target === '/reject') return Promise.reject(new Error('secret'));
@@ -144,7 +144,7 @@ describe('pipelined requests', () => {
     for (const target of targets) expect((await client.response())?.body.toString()).toBe(target);
   });
 
-  it('are answered in the same tick where the handler needs no other', async () => {
+  it('are answered in the same tick where the handler is synchronous', async () => {
     await using listener = await openListener(({ target }) => textResponse(target));
     await using client = await listener.connect();
     client.send(
@@ -155,7 +155,7 @@ describe('pipelined requests', () => {
     expect((await client.response())?.body.toString()).toBe('/3');
   });
 
-  it('are taken a hundred at a time, and the connection ends after them', async () => {
+  it('are taken up to a hundred, and the connection ends after those', async () => {
     const release = Promise.withResolvers<void>();
     await using listener = await openListener(async ({ target }) => {
       await release.promise;
@@ -189,7 +189,7 @@ describe('pipelined requests', () => {
 describe('an upgrade that is not tunnelled', () => {
   const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n';
 
-  it('is a request like any other, but the last: what follows it may be of the other protocol', async () => {
+  it('is an ordinary request, but the last one: bytes behind it may be of the other protocol', async () => {
     await using listener = await openListener(() => textResponse('plain'));
     await using client = await listener.connect();
     client.send(`GET / HTTP/1.1\r\nHost: a\r\n${h2c}\r\nGET /lost HTTP/1.1\r\nX: `);

@@ -1,4 +1,4 @@
-/** A client that is gone before its connection is accepted has no address, and must not be taken for one that has none. */
+/** A connection that is reset before it is accepted has no peer address. It must not be mistaken for one at a Unix socket. */
 
 import { spawnSync } from 'node:child_process';
 import { expect, it } from 'vitest';
@@ -14,9 +14,9 @@ const script = `
   }
 `;
 
-it('is not served, for it would be trusted as the peer of a Unix socket', async () => {
+it('does not serve a connection that is already reset, which it would trust like the peer of a Unix socket', async () => {
   await using listener = await openListener(() => textResponse('x'));
-  // Nothing is accepted meanwhile.
+  // `spawnSync` blocks this process, so nothing is accepted meanwhile.
   expect(spawnSync(process.execPath, ['-e', script, String(listener.port)]).status).toBe(0);
   await using client = await listener.connect();
   expect((await client.exchange('GET /honest HTTP/1.1\r\nHost: a\r\n\r\n')).status).toBe(200);

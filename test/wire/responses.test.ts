@@ -1,4 +1,4 @@
-/** How responses are written: heads, framing, and whether the connection goes on. */
+/** How responses are written: heads, framing, and whether the connection is kept. */
 
 import { describe, expect, it } from 'vitest';
 import type { Body, Delivery, ProxyResponse } from '../../src/http/message.ts';
@@ -16,7 +16,7 @@ function connectionOf(response: RawResponse): string | undefined {
 }
 
 describe('the head of a response', () => {
-  it('keeps the order and the repetitions of its fields, and writes their names as peers are used to them', async () => {
+  it('keeps the order and the repetitions of its fields, and writes their names in conventional case', async () => {
     await using listener = await openListener(() => ({
       ...textResponse('x'),
       fields: [
@@ -93,10 +93,10 @@ describe('the head of a response', () => {
     ['a line break in a value', { fields: [['x', 'a\r\nSet-Cookie: b=1']] }],
     ['a name that is no token', { fields: [['x y', 'a']] }],
     ['an interim status', { status: 103 }],
-    ['a status that is none', { status: 1000 }],
+    ['an invalid status', { status: 1000 }],
     ['a status with a fraction', { status: 200.5 }],
-    ['bytes that are more than promised', { body: { kind: 'bytes', sizeBytes: 1, chunks: [Buffer.from('ab')] } }],
-    ['bytes that are fewer than promised', { body: { kind: 'bytes', sizeBytes: 3, chunks: [Buffer.from('ab')] } }],
+    ['more bytes than promised', { body: { kind: 'bytes', sizeBytes: 1, chunks: [Buffer.from('ab')] } }],
+    ['fewer bytes than promised', { body: { kind: 'bytes', sizeBytes: 3, chunks: [Buffer.from('ab')] } }],
   ] satisfies [string, Partial<ProxyResponse>][])('with %s becomes a 500', async (_name, wrong) => {
     const deliveries: Delivery[] = [];
     await using listener = await openListener(() => ({
@@ -195,7 +195,7 @@ describe('the framing of a response', () => {
   });
 
   it.each(['HEAD / HTTP/1.1\r\nHost: a\r\n\r\n', get])(
-    'closes a stream that is not to be sent, unread: %j',
+    'closes a stream that is not sent, without reading it: %j',
     async (request) => {
       let pulled = 0;
       let closed = 0;
@@ -236,7 +236,7 @@ describe('a connection', () => {
     expect(new Set(listener.requests.map(({ peer }) => peer.port)).size).toBe(1);
   });
 
-  it('ends after a response that wants it', async () => {
+  it('ends after a response with `closeConnection`', async () => {
     await using listener = await openListener(() => textResponse('last', { closeConnection: true }));
     await using client = await listener.connect();
     const response = await client.exchange(get);
@@ -252,19 +252,19 @@ describe('a connection', () => {
 });
 
 describe('a listener', () => {
-  it('rejects with the code of what keeps it from opening', async () => {
+  it('rejects with the error code if it cannot be opened', async () => {
     await using first = await openListener(() => textResponse(''), { carrier: 'tcp' });
     const place = { kind: 'tcp', host: '127.0.0.1', port: first.port } as const;
     await expect(openListener(() => textResponse(''), { place })).rejects.toMatchObject({ code: 'EADDRINUSE' });
   });
 
-  it('tells its address', async () => {
+  it('reports its address', async () => {
     await using listener = await openListener(() => textResponse(''), { carrier: 'tcp' });
     const { address } = listener.listener;
     expect(address).toEqual({ host: '127.0.0.1', port: listener.port, url: `http://127.0.0.1:${listener.port}` });
   });
 
-  it('knows a client of IPv4 by its own address on a socket of IPv6', async () => {
+  it('reports the IPv4 address of an IPv4 client on an IPv6 socket', async () => {
     await using listener = await openListener(({ peer }) => textResponse(peer.address), {
       carrier: 'tcp',
       place: { kind: 'tcp', host: '::ffff:127.0.0.1', port: 0 },

@@ -1,4 +1,4 @@
-/** How a listener leaves its socket to another one: no request is lost by it, old or new, and no connection. */
+/** How a listener leaves its socket to another listener: no request and no connection is lost. */
 
 import { connect as connectHttp2 } from 'node:http2';
 import { describe, expect, it } from 'vitest';
@@ -11,12 +11,12 @@ const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const connectionOf = (response: Parameters<typeof rawValues>[0]) => rawValues(response, 'connection');
 const anyPlace = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 
-/** A listener that says who it is. */
+/** Opens a listener whose responses contain its name. */
 const openOn = (socket: ListenSocket, name: string, http2 = false) =>
   open({ socket, http2, handler: () => textResponse(name), emit: () => {}, now: () => testNow, limits: testLimits });
 
 describe('a retired listener', () => {
-  it('takes one further request on an idle connection, however late, and ends it after', async () => {
+  it('takes one more request on an idle connection, however late, and then ends the connection', async () => {
     await using listener = await openListener(() => textResponse('x'));
     await using client = await listener.connect();
     expect(connectionOf(await client.exchange(get))).toEqual(['keep-alive']);
@@ -26,17 +26,17 @@ describe('a retired listener', () => {
     await retired;
   });
 
-  it('takes one on a connection that has not been used', async () => {
+  it('takes one request on an unused connection', async () => {
     await using listener = await openListener(() => textResponse('x'));
     await using client = await listener.connect();
     await using used = await listener.connect();
-    // It has been accepted when another one that came later is answered.
+    // By the time a later connection is answered, this one has been accepted.
     await used.exchange(get);
     void listener.listener.retire();
     expect(connectionOf(await client.exchange(get))).toEqual(['close']);
   });
 
-  it('takes one after a response whose head has said that there may be another', async () => {
+  it('takes one more request after a response whose head said keep-alive', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     async function* halves(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('first ');
@@ -57,7 +57,7 @@ describe('a retired listener', () => {
     expect(connectionOf(await client.exchange(get))).toEqual(['close']);
   });
 
-  it('ends its idle connections at once when it is closed after that', async () => {
+  it('ends its idle connections at once when it is then closed', async () => {
     await using listener = await openListener(() => textResponse('x'));
     await using client = await listener.connect();
     await client.exchange(get);
@@ -67,7 +67,7 @@ describe('a retired listener', () => {
     await retired;
   });
 
-  it('ends idle connections when their time is over', async () => {
+  it('ends idle connections when their keep-alive time is over', async () => {
     await using listener = await openListener(() => textResponse('x'), { limits: { keepAliveTimeoutMs: 30 } });
     await using client = await listener.connect();
     await client.exchange(get);
@@ -75,7 +75,7 @@ describe('a retired listener', () => {
     expect(await client.rest()).toBe('');
   });
 
-  it('tells clients of HTTP/2 to go elsewhere, and which of their requests it has not taken', async () => {
+  it('sends GOAWAY to HTTP/2 clients, with the last stream that it has taken', async () => {
     await using listener = await openListener(() => textResponse('x'), { carrier: 'looked' });
     const session = connectHttp2(`http://127.0.0.1:${listener.port}`);
     const goaway = new Promise<number>((resolve) => session.once('goaway', (_code, lastStream) => resolve(lastStream)));
@@ -88,7 +88,7 @@ describe('a retired listener', () => {
 });
 
 describe('a socket', () => {
-  it('gives its connections to the listener that has taken it last, and stays open', async () => {
+  it('gives its connections to the listener that took it last, and stays open', async () => {
     const socket = await openSocket(anyPlace, '');
     const first = await openOn(socket, 'first');
     await using old = await RawClient.open(socket.address.port);
@@ -102,7 +102,7 @@ describe('a socket', () => {
     await expect(RawClient.open(socket.address.port)).rejects.toThrow('ECONNREFUSED');
   });
 
-  it('keeps connections for the first who takes it', async () => {
+  it('holds connections for the first listener that takes it', async () => {
     const socket = await openSocket(anyPlace, '');
     await using early = await RawClient.open(socket.address.port);
     early.send(get);
@@ -114,7 +114,7 @@ describe('a socket', () => {
     await listener.close(0);
   });
 
-  it('that nobody takes ends what has waited when it is closed', async () => {
+  it('that no listener takes ends its waiting connections when it is closed', async () => {
     const socket = await openSocket(anyPlace, '');
     await using client = await RawClient.open(socket.address.port);
     await socket.close();

@@ -1,4 +1,4 @@
-/** HTTP/1 clients that take their responses too slowly, by a clock that is moved. */
+/** HTTP/1 clients that read their responses too slowly, on a fake clock. */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
@@ -31,19 +31,19 @@ const large = (): ProxyResponse => ({
   body: { kind: 'bytes', sizeBytes: body.length, chunks: [body] },
 });
 
-/** Reads until the connection gives no more for a while, as one who stops reading does. */
+/** Reads a head, then stops reading, and waits until the buffers of the connection are full. */
 async function fill(client: RawClient): Promise<void> {
   await client.head();
   await untilQuiet(() => client.socket.bytesRead);
 }
 
-/** Lets so many seconds go by. */
+/** Advances the clock by `seconds`, one second at a time. */
 function pass(clock: { advance(ms: number): void }, seconds: number): void {
   for (let step = 0; step < seconds; step += 1) clock.advance(1_000);
 }
 
 describe('a client', () => {
-  it('that stops reading is cut, and told so by a body that is not whole', async () => {
+  it('that stops reading is cut, and its body is incomplete', async () => {
     const { clock, deliveries, opening } = setUp({ minBytesPerSecond: 100, idleTimeoutMs: 60_000 }, large);
     await using listener = await opening;
     await using client = await listener.connect();
@@ -56,7 +56,7 @@ describe('a client', () => {
     expect((await client.rest()).length).toBeLessThan(body.length);
   });
 
-  it('that goes on reading in time is not', async () => {
+  it('that keeps reading in time is not cut', async () => {
     const { clock, deliveries, opening } = setUp({ minBytesPerSecond: 100_000, idleTimeoutMs: 60_000 }, large);
     await using listener = await opening;
     await using client = await listener.connect();
@@ -70,9 +70,9 @@ describe('a client', () => {
   });
 
   it.each<[string, () => ProxyResponse]>([
-    ['reading', large],
-    ['waiting', () => streamResponse({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) }, 10)],
-  ])('that has a response for longer than any may take is cut, %s or not', async (_name, response) => {
+    ['many bytes', large],
+    ['no bytes', () => streamResponse({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) }, 10)],
+  ])('is cut when its response takes longer than the limit: %s', async (_name, response) => {
     const { clock, deliveries, opening } = setUp({ responseTimeoutMs: 600_000 }, response);
     await using listener = await opening;
     await using client = await listener.connect();
@@ -85,7 +85,7 @@ describe('a client', () => {
     expect((await client.rest()).length).toBeLessThan(body.length);
   });
 
-  it('that waits for us is never too slow', async () => {
+  it('that waits for a slow response is never too slow', async () => {
     const release = Promise.withResolvers<void>();
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('slow ');
@@ -105,11 +105,11 @@ describe('a client', () => {
     expect((await client.take(4)).toString()).toBe('body');
   });
 
-  it('that has a response in time after all, though it was given up, may ask for more', async () => {
+  it('whose response was sent when the limit struck may send more requests', async () => {
     const clock = createFakeClock();
     const { now, after } = clock;
     const handler = () => {
-      // After the response was written, and before that is known.
+      // The limit strikes after the response is written, and before that is known.
       process.nextTick(pass, clock, 20);
       return textResponse('x');
     };
@@ -118,7 +118,7 @@ describe('a client', () => {
     for (let count = 0; count < 2; count += 1) expect((await client.exchange(get)).body.toString()).toBe('x');
   });
 
-  it('that has left with all it wanted is not looked at any more', async () => {
+  it('that has left after its response leaves no timer behind', async () => {
     const { clock, opening } = setUp({ minBytesPerSecond: 100, idleTimeoutMs: 10_000 }, () => textResponse('x'));
     await using listener = await opening;
     await using client = await listener.connect();
@@ -146,7 +146,7 @@ describe.each(['tcp', 'tls'] as const)('a client that sends many requests ahead,
     }
   };
 
-  it('and reads nothing, has only few of them taken; the others are when it reads', async () => {
+  it('and reads nothing, has only a few of them taken until it reads', async () => {
     await using listener = await openListener(answer, { carrier });
     await using client = await listener.connect();
     client.send(requests(50));
@@ -157,7 +157,7 @@ describe.each(['tcp', 'tls'] as const)('a client that sends many requests ahead,
     await expectAll(client, 1);
   });
 
-  it('gets them in order where all responses become ready at once', async () => {
+  it('gets the responses in order when all become ready at once', async () => {
     const release = Promise.withResolvers<void>();
     const handler = (request: ProxyRequest) => release.promise.then(() => answer(request));
     await using listener = await openListener(handler, { carrier });
@@ -169,7 +169,7 @@ describe.each(['tcp', 'tls'] as const)('a client that sends many requests ahead,
   });
 });
 
-it('a client that ends its side behind its requests gets what is ready, slowly as it reads', async () => {
+it('a client that ends its side after its requests gets all responses, however slowly it reads', async () => {
   const chunk = Buffer.alloc(16 * mebibyte, 'c');
   const body = { kind: 'bytes', sizeBytes: chunk.length, chunks: [chunk] } as const;
   await using listener = await openListener(() => ({ status: 200, fields: [], body }));
@@ -180,7 +180,7 @@ it('a client that ends its side behind its requests gets what is ready, slowly a
   expect(await client.rest()).toBe('');
 });
 
-it('a client that ends its side in the middle of a stream, and reads nothing, has nothing more made for it', async () => {
+it('a client that ends its side in the middle of a stream and reads nothing stops the producer of the stream', async () => {
   const accepted = Promise.withResolvers<Socket>();
   const onSocket = (message: unknown) => accepted.resolve((message as { readonly socket: Socket }).socket);
   subscribe('net.server.socket', onSocket);

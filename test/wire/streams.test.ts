@@ -10,10 +10,10 @@ import { patternBytes } from '../support/values/pattern-body.ts';
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const chunkBytes = 256 * 1024;
 const mebibyte = 1024 * 1024;
-/** More than the kernel keeps for both ends of a connection on this machine, far less than the bodies here. */
+/** More than the kernel buffers at both ends of a connection, and far less than the bodies here. */
 const boundBytes = 32 * mebibyte;
 
-/** A body whose producer tells how far it was pulled and whether it was closed. */
+/** Makes bodies, and records the bytes that were pulled, the closings and the deliveries. */
 class Producer {
   pulledBytes = 0;
   closings = 0;
@@ -36,7 +36,7 @@ class Producer {
     }
   }
 
-  /** Waits until the listener has stopped to pull. */
+  /** Waits until the listener stops pulling. */
   untilHeldBack(): Promise<void> {
     return untilQuiet(() => this.pulledBytes);
   }
@@ -51,14 +51,14 @@ async function* thenFail(...texts: string[]): AsyncGenerator<Uint8Array> {
   throw new ProxyError('origin_reset');
 }
 
-/** Never gives anything, and never ends. */
+/** Yields nothing, and never ends. */
 const stalled: AsyncIterable<Uint8Array> = {
   [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
 };
 
 describe('a slow reader', () => {
   it.each([['known', 1024 * mebibyte] as const, ['unknown', undefined] as const])(
-    'holds a stream of %s length back, and goes on with it when it reads',
+    'holds back a stream of %s length, and lets it go on by reading',
     async (_name, sizeBytes) => {
       const producer = new Producer();
       await using listener = await openListener(() => producer.response(producer.pattern(1024 * mebibyte), sizeBytes));
@@ -144,7 +144,7 @@ describe('a client that leaves', () => {
     expect(producer.pulledBytes).toBe(pulledBytes);
   });
 
-  it('while the stream stalls: it is closed all the same', async () => {
+  it('while the stream stalls: the stream is closed all the same', async () => {
     const producer = new Producer();
     await using listener = await openListener(() => producer.response(stalled, undefined));
     await using client = await listener.connect();
@@ -155,7 +155,7 @@ describe('a client that leaves', () => {
     expect(producer.closings).toBeGreaterThan(0);
   });
 
-  it('before its response is ready: the signal fires, and the response is closed unread when it comes', async () => {
+  it('before its response is ready: the signal fires, and the response is closed unread when it is ready', async () => {
     const producer = new Producer();
     const release = Promise.withResolvers<ProxyResponse>();
     await using listener = await openListener(() => release.promise);
@@ -172,7 +172,7 @@ describe('a client that leaves', () => {
     expect(producer.closings).toBeGreaterThan(0);
   });
 
-  it('is known to a signal that is asked for afterwards', async () => {
+  it('aborts even a signal that is first read afterwards', async () => {
     await using listener = await openListener(() => new Promise(() => {}));
     const client = await listener.connect();
     client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -184,7 +184,7 @@ describe('a client that leaves', () => {
     await expect.poll(() => second?.signal.aborted).toBe(true);
   });
 
-  it('after its response was whole leaves the signal alone', async () => {
+  it('after its response is complete does not abort the signal', async () => {
     const signals: AbortSignal[] = [];
     await using listener = await openListener(({ signal }) => {
       signals.push(signal);
@@ -227,7 +227,7 @@ describe('a client that leaves', () => {
   });
 });
 
-describe('a body that does not become whole', () => {
+describe('a broken body', () => {
   const http10 = 'GET / HTTP/1.0\r\n\r\n';
   const whole = /whole/;
   const rows: readonly (readonly [string, string, () => AsyncIterable<Uint8Array>, number | undefined, string])[] = [
@@ -243,9 +243,9 @@ describe('a body that does not become whole', () => {
     ['more bytes than none', get, () => chunksOf('whole'), 0, 'internal'],
   ];
 
-  const telling = rows.filter(([name]) => usually.hasResets || name !== 'an error, until the connection ends');
+  const applicable = rows.filter(([name]) => usually.hasResets || name !== 'an error, until the connection ends');
 
-  it.each(telling)('%s: the connection is cut', async (_name, request, chunks, sizeBytes, code) => {
+  it.each(applicable)('%s: the connection is cut', async (_name, request, chunks, sizeBytes, code) => {
     const producer = new Producer();
     await using listener = await openListener(() => producer.response(chunks(), sizeBytes));
     await using client = await listener.connect();
@@ -282,7 +282,7 @@ describe('a body that does not become whole', () => {
     ]);
   });
 
-  it('costs the other connections nothing', async () => {
+  it('does not affect other connections', async () => {
     await using listener = await openListener(({ target }) =>
       target === '/broken' ? streamResponse(thenFail('part'), 10) : textResponse('well'),
     );

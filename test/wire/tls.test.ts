@@ -1,4 +1,4 @@
-/** TLS: which protocol, which certificate, which versions, and what becomes of those who do not make it. */
+/** TLS: ALPN, certificates, versions and ciphers, and handshakes that fail. */
 
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
@@ -37,7 +37,7 @@ interface TlsListenerOptions {
   readonly limits?: Partial<ListenerLimits>;
 }
 
-/** A listener with TLS, whose certificates tell of themselves among its events. */
+/** Opens a listener with TLS. `reported` has the events of its certificates. */
 async function openTlsListener(options: TlsListenerOptions = {}): Promise<TestListener> {
   const {
     files = [await writeTestCertificate(dir)],
@@ -47,19 +47,19 @@ async function openTlsListener(options: TlsListenerOptions = {}): Promise<TestLi
     connections,
     limits = {},
   } = options;
-  const told: ServerEvent[] = [];
+  const reported: ServerEvent[] = [];
   const certificates = await openCertificates({
     files,
     minVersion,
-    emit: (event) => told.push(event),
+    emit: (event) => reported.push(event),
     now: () => testNow,
     checkMs,
   });
   const listener = await openListener(() => textResponse('secret'), { certificates, http2, limits, connections });
-  return Object.assign(listener, { told });
+  return Object.assign(listener, { reported });
 }
 
-/** Makes a handshake, or rejects with what has kept it from being made. */
+/** Makes a handshake. Rejects with the error where it fails. */
 async function handshake(port: number, options: ConnectionOptions = {}): Promise<TLSSocket> {
   const socket = connect({ port, host: '127.0.0.1', servername: 'localhost', rejectUnauthorized: false, ...options });
   await once(socket, 'secureConnect');
@@ -80,7 +80,7 @@ describe('the protocol', () => {
     [undefined, true, false],
     [['h2', 'http/1.1'], false, 'http/1.1'],
     [undefined, false, false],
-  ])('for a client that offers %j, HTTP/2 being spoken: %j', async (ALPNProtocols, http2, chosen) => {
+  ])('for a client that offers %j, with HTTP/2 enabled: %j', async (ALPNProtocols, http2, chosen) => {
     await using listener = await openTlsListener({ http2 });
     const client = await handshake(listener.port, ALPNProtocols === undefined ? {} : { ALPNProtocols });
     expect(client.alpnProtocol).toBe(chosen);
@@ -96,7 +96,7 @@ describe('the protocol', () => {
     [['http/1.0', 'h3'], true],
     [['h2'], false],
   ])(
-    'for a client that offers %j only, HTTP/2 being spoken: %j, is none, and it is told so',
+    'for a client that offers only %j, with HTTP/2 enabled: %j, is none, and the client gets an alert',
     async (ALPNProtocols, http2) => {
       await using listener = await openTlsListener({ http2 });
       await expect(handshake(listener.port, { ALPNProtocols })).rejects.toMatchObject({
@@ -151,13 +151,13 @@ describe('the certificate', () => {
   });
 });
 
-describe('what is spoken', () => {
+describe('a TLS connection', () => {
   it.each<[what: string, options: ConnectionOptions, minVersion: '1.2' | '1.3', protocol: string | undefined]>([
     ['the best version', {}, '1.2', 'TLSv1.3'],
-    ['1.2, if the client has no better', { maxVersion: 'TLSv1.2' }, '1.2', 'TLSv1.2'],
-    ['1.3 only, if the options say so', {}, '1.3', 'TLSv1.3'],
-    ['not 1.2, if the options say so', { maxVersion: 'TLSv1.2' }, '1.3', undefined],
-    ['not 1.1', { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }, '1.2', undefined],
+    ['TLS 1.2, if the client has no better', { maxVersion: 'TLSv1.2' }, '1.2', 'TLSv1.2'],
+    ['only TLS 1.3, if the options say so', {}, '1.3', 'TLSv1.3'],
+    ['no TLS 1.2, if the options say so', { maxVersion: 'TLSv1.2' }, '1.3', undefined],
+    ['no TLS 1.1', { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }, '1.2', undefined],
     [
       'no CBC',
       { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-ECDSA-AES128-SHA256:ECDHE-ECDSA-AES256-SHA' },
@@ -170,7 +170,7 @@ describe('what is spoken', () => {
       '1.2',
       undefined,
     ],
-  ])('is %s', async (_what, options, minVersion, protocol) => {
+  ])('uses %s', async (_what, options, minVersion, protocol) => {
     await using listener = await openTlsListener({ minVersion });
     if (protocol === undefined) {
       await expect(handshake(listener.port, options)).rejects.toThrow(/alert|handshake|disconnected/i);
@@ -182,7 +182,7 @@ describe('what is spoken', () => {
     client.destroy();
   });
 
-  it("is chosen by the server's order", async () => {
+  it("uses the first cipher in the server's order", async () => {
     await using listener = await openTlsListener();
     const ciphers = 'ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256';
     const client = await handshake(listener.port, { maxVersion: 'TLSv1.2', ciphers });
@@ -190,7 +190,7 @@ describe('what is spoken', () => {
     client.destroy();
   });
 
-  it('is not negotiated again', async () => {
+  it('is not renegotiated', async () => {
     await using listener = await openTlsListener({ http2: false });
     const client = await handshake(listener.port, { maxVersion: 'TLSv1.2' });
     const { promise, resolve } = Promise.withResolvers<Error | null>();
@@ -223,10 +223,10 @@ describe('files that change', () => {
     client.destroy();
     return String(CN);
   };
-  const toldBy = (listener: TestListener) => (listener as TestListener & { told: ServerEvent[] }).told;
+  const reportedBy = (listener: TestListener) => (listener as TestListener & { reported: ServerEvent[] }).reported;
   const checkMs = 10;
 
-  it('are in use soon, for new connections, while old ones go on', async () => {
+  it('are soon used for new connections, while old connections go on', async () => {
     const files = await writeTestCertificate(dir);
     await using listener = await openTlsListener({ files: [files], http2: false, checkMs });
     const old = await handshake(listener.port);
@@ -235,13 +235,13 @@ describe('files that change', () => {
     await rename(fresh.keyFile, files.keyFile);
     await expect.poll(() => subjectAt(listener.port)).toBe('exact');
     const message = `the certificate in ${files.certFile} has changed and is in use`;
-    expect(toldBy(listener)).toContainEqual({ kind: 'listener', level: 'info', message });
+    expect(reportedBy(listener)).toContainEqual({ kind: 'listener', level: 'info', message });
     expect(old.getPeerCertificate().subject.CN).toBe('localhost');
     old.end(get);
     expect(await text(old)).toContain('secret');
   });
 
-  it('may be behind a link that moves', async () => {
+  it('may be behind a symbolic link that changes', async () => {
     await mkdir(join(dir, 'v1'));
     await mkdir(join(dir, 'v2'));
     await writeTestCertificate(join(dir, 'v1'), 'tls');
@@ -255,7 +255,7 @@ describe('files that change', () => {
     await expect.poll(() => subjectAt(listener.port)).toBe('exact');
   });
 
-  it('bring names with them', async () => {
+  it('bring their own names with them', async () => {
     const files = [await writeTestCertificate(dir), await writeTestCertificate(dir, 'other')];
     await using listener = await openTlsListener({ files, checkMs });
     await writeTestCertificate(dir, 'other', exactCertificate);
@@ -277,11 +277,11 @@ describe('files that change', () => {
       ({ keyFile }) => writeFile(keyFile, exactCertificate.key),
       /the key in .*server\.key is not the one/,
     ],
-  ])('are not used while they are %s, and are when they are whole', async (_what, change, complaint) => {
+  ])('are not used while they are %s, and are used once they are valid', async (_what, change, complaint) => {
     const files = await writeTestCertificate(dir);
     await using listener = await openTlsListener({ files: [files], checkMs });
     await change(files);
-    const errors = () => toldBy(listener).filter((event) => event.kind === 'listener' && event.level === 'error');
+    const errors = () => reportedBy(listener).filter((event) => event.kind === 'listener' && event.level === 'error');
     await expect.poll(errors).toEqual([expect.objectContaining({ message: expect.stringMatching(complaint) })]);
     expect(await subjectAt(listener.port)).toBe('localhost');
     await writeTestCertificate(dir, 'server', exactCertificate);
@@ -289,11 +289,11 @@ describe('files that change', () => {
     expect(errors()).toHaveLength(1);
   });
 
-  it('are warned of when they have expired', async () => {
+  it('cause a warning where they have expired', async () => {
     const files = [await writeTestCertificate(dir, 'old', expiredCertificate)];
     await using listener = await openTlsListener({ files });
     const message = `the certificate in ${files[0]?.certFile} has expired (2021-01-01T00:00:00.000Z)`;
-    expect(toldBy(listener)).toEqual([{ kind: 'listener', level: 'warn', message }]);
+    expect(reportedBy(listener)).toEqual([{ kind: 'listener', level: 'warn', message }]);
     expect(await subjectAt(listener.port)).toBe('expired');
   });
 });
@@ -308,14 +308,14 @@ describe('a connection that does not become a TLS connection', () => {
     return socket;
   }
 
-  it('because nothing comes is closed without a word', async () => {
+  it('because no byte arrives is closed without a refusal', async () => {
     await using listener = await openTlsListener({ limits });
     const client = await open(listener.port);
     expect(await text(client)).toBe('');
     expect(listener.events).toEqual([]);
   });
 
-  it('because what comes is too slow is closed', async () => {
+  it('because its bytes arrive too slowly is closed', async () => {
     await using listener = await openTlsListener({ limits });
     const client = await open(listener.port);
     // A record that never ends, a byte at a time.
@@ -330,8 +330,8 @@ describe('a connection that does not become a TLS connection', () => {
     ['plain HTTP', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', 'ERR_SSL_HTTP_REQUEST'],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', ''],
     ['garbage', '\xff'.repeat(100), ''],
-    ['half a hello, and the end', '\x16\x03\x01\x02\x00\x01', ''],
-  ])('because %s comes is closed', async (_what, bytes, code) => {
+    ['half a ClientHello, and the end', '\x16\x03\x01\x02\x00\x01', ''],
+  ])('because of %s is closed', async (_what, bytes, code) => {
     await using listener = await openTlsListener();
     const client = await open(listener.port);
     client.end(bytes, 'latin1');
@@ -362,7 +362,7 @@ describe('a connection that does not become a TLS connection', () => {
     },
   );
 
-  /** What a client of TLS sends first. */
+  /** Returns the ClientHello of a client. */
   async function clientHello(): Promise<Buffer> {
     const server = createTcpServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -375,7 +375,7 @@ describe('a connection that does not become a TLS connection', () => {
     return hello;
   }
 
-  it('is told once in a while only, when there are many', async () => {
+  it('is logged ten times at most in ten seconds, and then counted', async () => {
     await using listener = await openTlsListener();
     const count = 25;
     await Promise.all(
@@ -392,7 +392,7 @@ describe('a connection that does not become a TLS connection', () => {
 });
 
 describe('closing', () => {
-  /** Between client and listener; holds what the listener sends until it is told to let it through. */
+  /** Opens a relay between client and listener that holds the bytes of the listener until `release`. */
   async function openRelay(port: number) {
     const answered = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
@@ -409,7 +409,7 @@ describe('closing', () => {
     return { server, port: relayPort, answered: answered.promise, release: released.resolve };
   }
 
-  it('lets a handshake, and the request after it, come to their end; those that did not begin are not waited for', async () => {
+  it('lets a handshake and the request after it finish, and does not wait for unused connections', async () => {
     await using listener = await openTlsListener({ http2: false });
     const relay = await openRelay(listener.port);
     const unused = connectTcp({ port: listener.port, host: '127.0.0.1' });

@@ -1,4 +1,4 @@
-/** Trailer fields from an origin to a client, through all of Rangeway. */
+/** Trailer fields from an origin to a client, through the whole server. */
 
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -38,7 +38,7 @@ afterAll(async () => {
   origin.close();
 });
 
-it('are passed on over HTTP/2 to a client that takes them', async () => {
+it('passes trailers on over HTTP/2 to a client that takes them', async () => {
   await using client = await H2RawClient.open(port);
   client.request(1, getFields('/relayed', [['te', 'trailers']]));
   const { status, body, trailers } = await client.whenOver(1);
@@ -47,14 +47,14 @@ it('are passed on over HTTP/2 to a client that takes them', async () => {
   expect(await client.whenOver(3)).toMatchObject({ body: Buffer.from('body'), trailers: [], isEnded: true });
 });
 
-it('are passed on over HTTP/1.1 to a client that takes them', async () => {
+it('passes trailers on over HTTP/1.1 to a client that takes them', async () => {
   await using client = await RawClient.open(port);
   client.send('GET /relayed HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: close\r\n\r\n');
   expect((await client.head())?.status).toBe(200);
   expect(await client.rest()).toMatch(/dy\r\n0\r\nX-Sum: 42\r\n\r\n$/);
 });
 
-it('are not kept with what is stored (RFC 9111 §3.1), nor sent with a part', async () => {
+it('does not store trailers (RFC 9111 §3.1), and sends none with a part', async () => {
   await using client = await H2RawClient.open(port);
   client.request(1, getFields('/stored', [['te', 'trailers']]));
   expect((await client.whenOver(1)).body.toString()).toBe('body');

@@ -1,4 +1,4 @@
-/** Trailer fields of responses over HTTP/1 (RFC 9112 §7.1.2): who gets them. */
+/** Trailer fields of responses over HTTP/1 (RFC 9112 §7.1.2): which clients get them. */
 
 import { expect, it } from 'vitest';
 import { openListener } from '../support/proxies/open-listener.ts';
@@ -12,21 +12,21 @@ const trailers = [
 
 it.each<[string, string, number | undefined, string]>([
   [
-    'a client that says so',
+    'TE: trailers',
     'HTTP/1.1\r\nHost: a\r\nTE: trailers',
     undefined,
     '4\r\nbody\r\n0\r\nX-Sum: 1\r\nX-More: two\r\n\r\n',
   ],
   [
-    'a client that says so among other things',
+    'TE: trailers among other codings',
     'HTTP/1.1\r\nHost: a\r\nTE: deflate;q=0.5, Trailers',
     undefined,
     '4\r\nbody\r\n0\r\nX-Sum: 1\r\nX-More: two\r\n\r\n',
   ],
-  ['a client that does not say so', 'HTTP/1.1\r\nHost: a', undefined, '4\r\nbody\r\n0\r\n\r\n'],
-  ['a client that says so, where the length is known', 'HTTP/1.1\r\nHost: a\r\nTE: trailers', 4, 'body'],
-  ['a client of HTTP/1.0', 'HTTP/1.0\r\nTE: trailers', undefined, 'body'],
-])('%s gets them, or does without', async (_name, head, sizeBytes, content) => {
+  ['no TE', 'HTTP/1.1\r\nHost: a', undefined, '4\r\nbody\r\n0\r\n\r\n'],
+  ['TE: trailers, where the length is known', 'HTTP/1.1\r\nHost: a\r\nTE: trailers', 4, 'body'],
+  ['TE: trailers in HTTP/1.0', 'HTTP/1.0\r\nTE: trailers', undefined, 'body'],
+])('answers a request with trailers, or without: %s', async (_name, head, sizeBytes, content) => {
   await using listener = await openListener(() => ({
     status: 200,
     fields: [],

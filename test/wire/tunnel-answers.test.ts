@@ -1,4 +1,4 @@
-/** Requests for a tunnel that become none: other answers of the origin, its failures, and what is no handshake. */
+/** Requests for a tunnel that open none: other answers of the origin, its failures, and requests that are no handshake. */
 
 import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
@@ -62,7 +62,7 @@ describe('an origin that does not tunnel', () => {
   });
 
   const failures: readonly (readonly [string, number, string, () => Promise<string>])[] = [
-    ['is not there', 502, 'origin_refused', async () => closedPort()],
+    ['does not listen', 502, 'origin_refused', async () => closedPort()],
     [
       'closes without an answer',
       502,
@@ -72,7 +72,7 @@ describe('an origin that does not tunnel', () => {
     ['resets', 502, 'origin_reset', () => rawOrigin((socket) => socket.once('data', () => socket.resetAndDestroy()))],
     ['speaks another protocol', 502, 'origin_ill_framed', () => rawOrigin((socket) => socket.end('SSH-2.0-x\r\n'))],
     ['says nothing', 504, 'origin_timeout', () => rawOrigin(() => {})],
-    ['has an address that is none', 500, 'internal', async () => 'nonsense'],
+    ['has an invalid URL', 500, 'internal', async () => 'nonsense'],
   ];
 
   it.each(failures)('that %s becomes a %i', async (_name, status, code, origin) => {
@@ -95,7 +95,7 @@ describe('an origin that does not tunnel', () => {
     return `http://127.0.0.1:${port}`;
   }
 
-  itWithResets('is left when its client leaves before the answer', async () => {
+  itWithResets('is disconnected when its client leaves before the answer', async () => {
     const asked = Promise.withResolvers<Socket>();
     const url = await rawOrigin((socket) => socket.once('data', () => asked.resolve(socket)));
     await using listener = await openTunnelListener(routeTo(url));
@@ -150,7 +150,7 @@ describe('a request for a tunnel', () => {
     ['has chunks', `${upgradeRequest('GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n')}0\r\n\r\n`],
     ['is of HTTP/1.0', upgradeRequest('GET / HTTP/1.0\r\nHost: a\r\n')],
     ['has no Connection: Upgrade', handshake.replace('keep-alive, Upgrade', 'keep-alive')],
-  ])('that %s is a request like any other', async (_name, request) => {
+  ])('that %s is an ordinary request', async (_name, request) => {
     await using listener = await openTunnelListener(refuseAll);
     await using client = await listener.connect();
     const response = await client.exchange(request);
@@ -167,7 +167,7 @@ describe('a request for a tunnel', () => {
     expect((await client.head())?.status).toBe(101);
   });
 
-  it('behind a response that is due, or on a listener that is closing, is a request like any other', async () => {
+  it('behind a response that is due is an ordinary request', async () => {
     await using listener = await openTunnelListener(refuseAll);
     await using client = await listener.connect();
     client.send(`GET / HTTP/1.1\r\nHost: a\r\n\r\n${handshake}`);

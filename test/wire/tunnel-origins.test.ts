@@ -1,4 +1,4 @@
-/** Tunnels to origins over TLS with a client certificate, at Unix sockets, and of a group; and what happens before the 101. */
+/** Tunnels to origins over TLS with a client certificate, at Unix sockets, and of a group; and bytes before the 101. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -59,8 +59,8 @@ describe('a tunnel', () => {
   });
 
   it.each([
-    ['shows its certificate', testClientCertificate, true],
-    ['shows none', {}, false],
+    ['shows a certificate is authorized', testClientCertificate, true],
+    ['shows no certificate is not authorized', {}, false],
   ])('that %s', async (_name, shown, want) => {
     const secure = { ...testCertificate, requestCert: true, rejectUnauthorized: false, ca: testClientCertificate.cert };
     const origin = await echoOrigin(() => createTlsServer(secure));
@@ -80,7 +80,7 @@ describe('a tunnel', () => {
     ['is cut off', () => rawOrigin((socket) => socket.once('data', () => socket.destroy())), ['failed']],
     ['gets no answer', () => rawOrigin(() => undefined), ['failed']],
     ['has no origin', async () => 'http://127.0.0.1:1', ['failed']],
-  ])('that %s tells of the health of its origin, and gives it back', async (_name, origin, want) => {
+  ])('that %s reports the health of its origin, and releases it', async (_name, origin, want) => {
     const reports: string[] = [];
     let releases = 0;
     const hold = {
@@ -102,7 +102,7 @@ describe('a tunnel', () => {
     expect(reports.slice(0, 1)).toEqual(want);
   });
 
-  it('takes the time that its route says, however the origin fills it', async () => {
+  it('ends after the timeout of its route, even if the origin keeps sending', async () => {
     const sending = new Set<NodeJS.Timeout>();
     const url = await rawOrigin((socket) => {
       socket.write('HTTP/1.1 101 Switching Protocols\r\nX-Slow: ');
@@ -122,7 +122,7 @@ describe('a tunnel', () => {
   });
 
   it.each(['end', 'reset'] as const)(
-    'is nothing more once its client has left (%s), though the origin thinks on',
+    'is given up once its client has left (%s), even before the origin answers',
     async (how) => {
       const asked = Promise.withResolvers<void>();
       let open = 0;
@@ -143,7 +143,7 @@ describe('a tunnel', () => {
     },
   );
 
-  it('begins with the 101 only: what an origin sends before is not passed on', async () => {
+  it('begins with the 101: bytes that the origin sends before are not passed on', async () => {
     const url = await rawOrigin((socket) =>
       socket.once('data', () => socket.write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nhello')),
     );
@@ -155,7 +155,7 @@ describe('a tunnel', () => {
     expect(listener.requests).toEqual([]);
   });
 
-  it('sends nothing of what follows a handshake to an origin that has not agreed', async () => {
+  it('sends no bytes behind the handshake to an origin that has not accepted it', async () => {
     const received: Buffer[] = [];
     const url = await rawOrigin((socket) => {
       socket.on('data', (data) => received.push(Buffer.from(data)));
@@ -171,7 +171,7 @@ describe('a tunnel', () => {
 });
 
 describe('while credentials are checked', () => {
-  /** An admission that waits until it is told where the tunnel leads. */
+  /** An admission that waits until the test decides the route. */
   function createGate() {
     const decided = Promise.withResolvers<TunnelRoute>();
     const asked = Promise.withResolvers<void>();
@@ -187,7 +187,7 @@ describe('while credentials are checked', () => {
     return { admit, asked: asked.promise, left, decided };
   }
 
-  it('what a client sends already is kept', async () => {
+  it('the bytes that a client sends are kept', async () => {
     const origin = await echoOrigin();
     const gate = createGate();
     await using listener = await openTunnelListener(routeTo(origin.url), { admit: gate.admit });
@@ -230,7 +230,7 @@ describe('while credentials are checked', () => {
     await expect.poll(() => open).toBe(0);
   });
 
-  it('a refusal is an answer, and nothing of what follows is a request', async () => {
+  it('a refusal is answered, and the bytes behind the handshake are no request', async () => {
     const gate = createGate();
     await using listener = await openTunnelListener(routeTo('http://127.0.0.1:1'), { admit: gate.admit });
     await using client = await listener.connect();

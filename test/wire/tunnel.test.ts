@@ -1,4 +1,4 @@
-/** WebSocket tunnels to a hand-written origin: what it is asked, what the client gets, and how both sides end. */
+/** WebSocket tunnels to a hand-written origin: the request it gets, the response the client gets, and how tunnels end. */
 
 import { createServer as createTlsServer } from 'node:https';
 import { createServer as createNetServer } from 'node:net';
@@ -23,7 +23,7 @@ import { usually } from '../support/proxies/open-listener.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 
-/** Routes everything to an origin, through tunnels that are closed when nothing has come for so long. */
+/** Routes everything to an origin, through tunnels with this idle timeout. */
 function idleAfter(url: string, idleTimeoutMs: number): RouteOf {
   const route = { url, target: '/', fields: sentFields, idleTimeoutMs };
   return () => route;
@@ -45,7 +45,7 @@ describe('a tunnel', () => {
     expect(listener.requests).toEqual([]);
   });
 
-  it('carries what the client sends with its handshake', async () => {
+  it('carries the bytes that the client sends with its handshake', async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(routeTo(origin.url));
     await using client = await listener.connect();
@@ -55,7 +55,7 @@ describe('a tunnel', () => {
     expect((await client.take(10)).toString()).toBe('early late');
   });
 
-  it('asks the origin with our fields and target, to the byte, and with nothing else', async () => {
+  it('sends the origin exactly the target and the end-to-end fields of its route', async () => {
     const asked = Promise.withResolvers<string>();
     const url = await rawOrigin((socket) => socket.once('data', (data) => asked.resolve(data.toString('latin1'))));
     const fields: Fields = [
@@ -75,7 +75,7 @@ describe('a tunnel', () => {
     );
   });
 
-  it("names the origin's host where our fields name none", async () => {
+  it("names the origin's host where the route's fields name none", async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(routeTo(origin.url, []));
     await using client = await listener.connect();
@@ -94,7 +94,7 @@ describe('a tunnel', () => {
     it.each([
       ['by the name of its URL, whatever Host says', { ca: testAuthority }, 'localhost', 101],
       ['by its address', { ca: testAuthority }, '127.0.0.1', 101],
-      ['unless it is not to be', { rejectUnauthorized: false }, 'localhost', 101],
+      ['unless verification is off', { rejectUnauthorized: false }, 'localhost', 101],
       ['or refused', undefined, 'localhost', 502],
     ] satisfies [string, TunnelRoute['tls'], string, number][])('is verified %s', async (_name, tls, host, status) => {
       await using listener = await openTlsTunnel(tls, host);
@@ -108,7 +108,7 @@ describe('a tunnel', () => {
     });
   });
 
-  it('is decided from the head of the request', async () => {
+  it('is routed by the head of the request', async () => {
     const seen: unknown[] = [];
     const origin = await echoOrigin();
     await using listener = await openTunnelListener((request) => {
@@ -131,7 +131,7 @@ describe('a tunnel', () => {
     expect(origin.requests[0]?.url).toBe('/chat?a=1');
   });
 
-  it("gives the client the origin's 101 without the fields of the origin's connection", async () => {
+  it("relays the origin's 101 without the other fields of the origin's connection", async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(routeTo(origin.url));
     await using client = await listener.connect();
@@ -146,7 +146,7 @@ describe('a tunnel', () => {
     ]);
   });
 
-  it('may be quiet for longer than the origin may take to answer', async () => {
+  it('may be idle for longer than the answer timeout', async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(routeTo(origin.url), { answerTimeoutMs: 50 });
     await using client = await listener.connect();
@@ -235,7 +235,7 @@ describe('the end of a tunnel', () => {
       socket.on('error', () => {});
       socket.once('data', () => {
         socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
-        // Only a connection that is closed as a whole refuses what is sent to it.
+        // Only a connection that is closed in both directions refuses these bytes.
         const sending = setInterval(() => socket.write('more'), 5);
         socket.on('close', () => {
           clearInterval(sending);
@@ -251,11 +251,11 @@ describe('the end of a tunnel', () => {
     await expect.poll(() => listener.tunnelEvents.length).toBe(1);
     const leftAt = performance.now();
     await closed.promise;
-    // It is not the two seconds for what is still to be written that end it.
+    // The reset ends it, not the two seconds that unwritten bytes are given.
     expect(performance.now() - leftAt).toBeLessThan(1_900);
   });
 
-  it("comes with the origin's reset, which is told", async () => {
+  it("comes with the origin's reset, which is reported", async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(routeTo(origin.url));
     await using client = await listener.connect();
@@ -268,19 +268,19 @@ describe('the end of a tunnel', () => {
       .toEqual([expect.objectContaining({ ...ended, error: 'origin_reset' })]);
   });
 
-  it('comes when nothing has come through it for too long', async () => {
+  it('comes after the idle timeout', async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(idleAfter(origin.url, 200));
     await using client = await listener.connect();
     client.send(handshake);
     await client.head();
     expect(await client.rest()).toBe('');
-    const told = { ...ended, error: 'tunnel_idle', errorDetail: 'nothing came for 200 ms' };
-    await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining(told)]);
+    const expected = { ...ended, error: 'tunnel_idle', errorDetail: 'nothing came for 200 ms' };
+    await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining(expected)]);
     await expect.poll(() => origin.sockets[0]?.destroyed).toBe(true);
   });
 
-  it('does not come while something goes one way', async () => {
+  it('does not come while bytes flow in one direction', async () => {
     const url = await rawOrigin((socket) => {
       socket.once('data', () => {
         socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
@@ -301,7 +301,7 @@ describe('the end of a tunnel', () => {
     expect(await client.rest()).toBe('x'.repeat(30));
   });
 
-  it("comes with the listener's, after the grace", async () => {
+  it('comes when the listener closes, after the grace period', async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(routeTo(origin.url));
     await using client = await listener.connect();

@@ -1,4 +1,4 @@
-/** Listening on a Unix socket: its permissions, what is left of it, and who is in the way. */
+/** Listening on a Unix socket: permissions, stale sockets, and paths that cannot be used. */
 
 import { mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -21,34 +21,34 @@ const openAt = (mode?: number): Promise<TestListener> =>
   openListener(({ peer }) => textResponse(JSON.stringify(peer)), { place: { kind: 'unix', path, mode } });
 
 describe('a Unix socket', () => {
-  it('tells its address, and knows no address of its clients', async () => {
+  it('reports its address, and no addresses of its clients', async () => {
     await using listener = await openAt();
     expect(listener.listener.address).toEqual({ host: '', port: 0, url: `unix:${path}` });
     await using client = await listener.connect();
     expect((await client.exchange(get)).body.toString()).toBe('{"address":"","port":0}');
   });
 
-  it.each([0o600, 0o660, 0o666, 0o777, 0o755])('has the permissions that it is to have: %o', async (mode) => {
+  it.each([0o600, 0o660, 0o666, 0o777, 0o755])('has the configured permissions: %o', async (mode) => {
     const umask = process.umask(0o027);
     await using _listener = await openAt(mode);
     expect(process.umask(umask)).toBe(0o027);
     expect((await stat(path)).mode & 0o777).toBe(mode);
   });
 
-  it('has those of the umask otherwise', async () => {
+  it('has the permissions of the umask where none are configured', async () => {
     const umask = process.umask(0o027);
     await using _listener = await openAt();
     process.umask(umask);
     expect((await stat(path)).mode & 0o777).toBe(0o750);
   });
 
-  it('is gone when the listener is closed', async () => {
+  it('is removed when the listener is closed', async () => {
     await using listener = await openAt();
     await listener.listener.close(0);
     await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
-  it('of a server that is no more is replaced', async () => {
+  it('of a server that has ended is replaced', async () => {
     await leaveStale();
     await using listener = await openAt(0o600);
     await using client = await listener.connect();
@@ -78,7 +78,7 @@ describe('a Unix socket', () => {
     expect((await stat(path)).isFile()).toBe(true);
   });
 
-  /** Node removes a socket that it closes; one that is renamed away and back stays. */
+  /** Leaves a stale socket. Node removes a socket that it closes, but not one that was renamed meanwhile. */
   async function leaveStale(): Promise<void> {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen({ path }, resolve));

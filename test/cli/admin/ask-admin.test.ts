@@ -1,4 +1,4 @@
-/** What commands say where no Rangeway answers them as they would like. */
+/** Messages of commands where no server answers, or another program does, or the token is wrong. */
 
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
@@ -29,8 +29,8 @@ async function closedPort(): Promise<number> {
 
 const json = { 'content-type': 'application/json' };
 
-describe('a place where no Rangeway is', () => {
-  it('nobody listens there', async () => {
+describe('a place without a server', () => {
+  it('refuses connections', async () => {
     const port = await closedPort();
     for (const [place, shown] of [
       [String(port), `http://127.0.0.1:${port}`],
@@ -45,13 +45,13 @@ describe('a place where no Rangeway is', () => {
   });
 
   it.each<[what: string, answer: RequestListener]>([
-    ['a page', (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>')],
+    ['an HTML page', (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>')],
     ['an error', (_, response) => response.writeHead(404).end('no')],
     ['an error as JSON', (_, response) => response.writeHead(500, json).end('{"error":1}')],
     ['other JSON', (_, response) => response.writeHead(200, json).end('[1]')],
-    ['what is no JSON', (_, response) => response.writeHead(200, json).end('{"entries":')],
-    ['nothing', (_, response) => response.writeHead(204).end()],
-    ['what is no HTTP', (request) => request.socket.end('220 mail.example ESMTP\r\n')],
+    ['invalid JSON', (_, response) => response.writeHead(200, json).end('{"entries":')],
+    ['an empty response', (_, response) => response.writeHead(204).end()],
+    ['another protocol', (request) => request.socket.end('220 mail.example ESMTP\r\n')],
   ])('%s is the answer', async (_what, answer) => {
     const url = await serve(answer);
     expect(await runCommand(['ls', '--admin', url])).toEqual({
@@ -61,7 +61,7 @@ describe('a place where no Rangeway is', () => {
     });
   });
 
-  it('a server that forgets the path before every path is asked with it', async () => {
+  it('requests keep the path of --admin', async () => {
     const asked: (string | undefined)[] = [];
     const url = await serve((request, response) => {
       asked.push(request.url);
@@ -71,7 +71,7 @@ describe('a place where no Rangeway is', () => {
     expect(asked).toEqual(['/rangeway/api/v1/entries?tag=a&limit=500']);
   });
 
-  it('says it once where many URLs were to be warmed', async () => {
+  it('is reported once where warm has many URLs', async () => {
     const port = await closedPort();
     const urls = Array.from({ length: 20 }, (_, index) => `http://a/${index}`);
     const { code, stderr } = await runCommand(['warm', '--admin', String(port), ...urls]);
@@ -81,7 +81,7 @@ describe('a place where no Rangeway is', () => {
 });
 
 describe('a token', () => {
-  it('is asked for', async () => {
+  it('is missing', async () => {
     await using ground = await openCommandGround();
     expect(await runCommand(['ls', '--admin', ground.place])).toEqual({
       code: 1,
@@ -90,7 +90,7 @@ describe('a token', () => {
     });
   });
 
-  it('is another one', async () => {
+  it('is wrong', async () => {
     await using ground = await openCommandGround();
     const env = { OTHER: 'another-token-of-20-x' };
     const { code, stderr } = await runCommand(['ls', '--admin', ground.place, '--token', 'env:OTHER'], env);
@@ -99,7 +99,7 @@ describe('a token', () => {
     expect(stderr).not.toContain(env.OTHER);
   });
 
-  it.each(['a\nb', 'a b', 'ü'])('that cannot be sent (%j) is told without it', async (token) => {
+  it.each(['a\nb', 'a b', 'ü'])('that cannot be sent (%j) is not printed', async (token) => {
     await using ground = await openCommandGround();
     const { code, stdout, stderr } = await runCommand(['ls', '--admin', ground.place], { RANGEWAY_ADMIN_TOKEN: token });
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

@@ -1,4 +1,4 @@
-/** Which running server a command is for. */
+/** The choice of the running server that a command talks to. */
 
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ beforeEach(async () => {
 });
 afterEach(() => opened.disposeAsync());
 
-/** A server whose admin socket is here, and that serves this address. */
+/** Opens an admin listener on a socket at `path`, whose server serves `address`. */
 async function listenAt(path: string, address = 'http://127.0.0.1:8080'): Promise<string> {
   const full = join(root, path);
   await mkdir(dirname(full), { recursive: true, mode: 0o700 });
@@ -42,21 +42,21 @@ async function listenAt(path: string, address = 'http://127.0.0.1:8080'): Promis
   return `unix:${full}`;
 }
 
-/** The place and the token; or what was printed, and the exit code. */
-async function chosen(flags: object, more: Record<string, string> = {}, asked: readonly string[] = []) {
+/** Returns the place and the token of the chosen server; or the exit code and standard error. */
+async function chosen(flags: object, more: Record<string, string> = {}, urls: readonly string[] = []) {
   const io = createFakeCliIo({ ...env, ...more });
-  const server = await chooseAdminServer(flags, io, asked);
+  const server = await chooseAdminServer(flags, io, urls);
   if (server.kind === 'none') return [server.exitCode, io.written.stderr] as const;
   return [formatAdminPlace(server.place), server.token] as const;
 }
 
 describe('chooseAdminServer', () => {
   it.each<[what: string, flags: object, env: Record<string, string>, place: string, token: string | undefined]>([
-    ['a flag before the environment', { admin: '1' }, { RANGEWAY_ADMIN: '2' }, 'http://127.0.0.1:1', undefined],
+    ['a flag over the environment', { admin: '1' }, { RANGEWAY_ADMIN: '2' }, 'http://127.0.0.1:1', undefined],
     ['the environment', {}, { RANGEWAY_ADMIN: 'unix:/a', RANGEWAY_ADMIN_TOKEN: 't' }, 'unix:/a', 't'],
-    ['the usual port with a token', {}, { RANGEWAY_ADMIN_TOKEN: 't' }, 'http://127.0.0.1:9180', 't'],
-    ['the variable of a flag', { token: 'env:X' }, { X: 'x', RANGEWAY_ADMIN_TOKEN: 't' }, 'http://127.0.0.1:9180', 'x'],
-    ['a directory before the environment', { dir: '/s' }, { RANGEWAY_ADMIN: '2' }, 'unix:/s/admin.sock', undefined],
+    ['the default port with a token', {}, { RANGEWAY_ADMIN_TOKEN: 't' }, 'http://127.0.0.1:9180', 't'],
+    ['the --token variable', { token: 'env:X' }, { X: 'x', RANGEWAY_ADMIN_TOKEN: 't' }, 'http://127.0.0.1:9180', 'x'],
+    ['a directory over the environment', { dir: '/s' }, { RANGEWAY_ADMIN: '2' }, 'unix:/s/admin.sock', undefined],
   ])('takes %s', async (_what, flags, more, place, token) => {
     expect(await chosen(flags, more)).toEqual([place, token]);
   });
@@ -79,18 +79,18 @@ describe('chooseAdminServer', () => {
   });
 });
 
-describe('the one server that runs', () => {
+describe('the only running server', () => {
   it.each([
     ['in the directory of its store', 'caches/rangeway/127.0.0.1-8080/admin.sock'],
     ['in a temporary directory', 'tmp/rangeway-Ab12Cd/admin.sock'],
     ['in the directory for sockets', 'run/rangeway/127.0.0.1_8080.sock'],
-    ['in that of the user where there is no other', `tmp/rangeway-${process.getuid?.()}/127.0.0.1_8080.sock`],
-  ])('is found %s, and is shown no token', async (_where, path) => {
+    ['in the socket directory of the user below TMPDIR', `tmp/rangeway-${process.getuid?.()}/127.0.0.1_8080.sock`],
+  ])('is found %s, and gets no token', async (_where, path) => {
     const place = await listenAt(path);
     expect(await chosen({}, { RANGEWAY_ADMIN_TOKEN: 'a-token-of-another' })).toEqual([place, undefined]);
   });
 
-  it('is found beside sockets of servers that are gone, and directories that others can write', async () => {
+  it('is found beside sockets of ended servers, and directories that other users can write', async () => {
     await mkdir(join(root, 'caches/rangeway/gone'), { recursive: true });
     await writeFile(join(root, 'caches/rangeway/gone/admin.sock'), '');
     await listenAt('tmp/rangeway-open/admin.sock');
@@ -100,12 +100,12 @@ describe('the one server that runs', () => {
     expect(await chosen({})).toEqual([place, undefined]);
   });
 
-  it('is chosen among several by the URLs that the command is about', async () => {
+  it('is chosen among several by the URLs of the command', async () => {
     const one = await listenAt('caches/rangeway/127.0.0.1-8080/admin.sock');
     const other = await listenAt('run/rangeway/b.sock', 'http://127.0.0.1:9090');
     expect(await chosen({}, {}, ['http://localhost:9090/a', '127.0.0.1:9090/b'])).toEqual([other, undefined]);
-    for (const asked of [[], ['/a'], ['http://127.0.0.1:8080/a', 'http://127.0.0.1:9090/a'], ['http://a.example/']]) {
-      const [code, printed] = await chosen({}, {}, asked);
+    for (const urls of [[], ['/a'], ['http://127.0.0.1:8080/a', 'http://127.0.0.1:9090/a'], ['http://a.example/']]) {
+      const [code, printed] = await chosen({}, {}, urls);
       expect(code).toBe(2);
       expect(printed).toBe(
         'rangeway: 2 servers of this user run here: say which is meant, with one of\n' +
@@ -119,13 +119,13 @@ describe('--config', () => {
   const routes = [{ origin: 'http://127.0.0.1:3000' }];
   it.each<[what: string, config: object, want: string | RegExp]>([
     ['the directory of the store', { store: { dir: 's' } }, 'unix:ROOT/s/admin.sock'],
-    ['the default one', { listen: '127.0.0.1:8080' }, 'unix:ROOT/caches/rangeway/127.0.0.1-8080/admin.sock'],
+    ['the default directory', { listen: '127.0.0.1:8080' }, 'unix:ROOT/caches/rangeway/127.0.0.1-8080/admin.sock'],
     ['a store in memory', { store: { type: 'memory' } }, 'unix:ROOT/run/rangeway/127.0.0.1_8080.sock'],
-    ['a directory without room', { store: { dir: 'x'.repeat(100) } }, 'unix:ROOT/run/rangeway/127.0.0.1_8080.sock'],
+    ['a path that is too long', { store: { dir: 'x'.repeat(100) } }, 'unix:ROOT/run/rangeway/127.0.0.1_8080.sock'],
     ['no routes', { routes: undefined, store: { dir: 's' } }, 'unix:ROOT/s/admin.sock'],
     ['no admin listener', { admin: 'off' }, /switches the admin listener off/],
-    ['a port of chance', { store: { type: 'memory' }, listen: '127.0.0.1:0' }, /has the system choose the port/],
-    ['an option that is none', { stor: {} }, /stor: unknown option/],
+    ['port 0', { store: { type: 'memory' }, listen: '127.0.0.1:0' }, /has the system choose the port/],
+    ['an unknown option', { stor: {} }, /stor: unknown option/],
   ])('with %s', async (_what, config, want) => {
     const file = join(root, 'rangeway.json');
     await writeFile(file, JSON.stringify({ routes, ...config }));

@@ -1,4 +1,4 @@
-/** The commands for a running Rangeway, against its admin listener: what it is asked, what is printed, the exit codes. */
+/** The commands that administer a running server: their calls of the admin listener, their output and their exit codes. */
 
 import { describe, expect, it } from 'vitest';
 import { type EntryStatus, OperationFault } from '../../../src/admin/operations.ts';
@@ -33,12 +33,12 @@ describe('rangeway purge', () => {
     expect(ground.calls).toEqual([['purge', { search, mode }]]);
   });
 
-  it('tells that there was nothing', async () => {
+  it('reports that nothing was stored', async () => {
     await using ground = await openCommandGround({ purge: async () => ({ entries: 0 }) });
     expect(await ground.run('purge', film)).toEqual({ code: 0, stdout: `${film}: nothing was stored\n`, stderr: '' });
   });
 
-  it('purges one URL after the other, and stops where one cannot be purged', async () => {
+  it('purges URLs in order, and stops at the first failure', async () => {
     let count = 0;
     const purge = async () => {
       count += 1;
@@ -74,7 +74,7 @@ describe('rangeway purge', () => {
 });
 
 describe('rangeway reload', () => {
-  it('ends with 0 when the new configuration is in use, over a Unix socket too', async () => {
+  it('exits with 0 when the new configuration is in use, over a Unix socket too', async () => {
     await using ground = await openCommandGround({}, 'owner');
     expect(await ground.run('reload')).toEqual({
       code: 0,
@@ -86,26 +86,26 @@ describe('rangeway reload', () => {
 
   it.each<[what: string, fault: Error, code: number, stderr: string]>([
     [
-      'every problem in a line of its own',
+      'every problem on its own line',
       new OperationFault('invalid', 'a.json: lisen: unknown option\na.json: routes: is required'),
       2,
       'a.json: lisen: unknown option\na.json: routes: is required\n',
     ],
     [
-      'nothing that could be read again',
+      'that there is no file to read again',
       new OperationFault('unavailable', 'There is no file to read again.'),
       1,
       'rangeway: There is no file to read again.\n',
     ],
     ['a failure', new Error('secret reason'), 1, 'rangeway: It failed; the log tells why.\n'],
-  ])('tells %s', async (_what, fault, code, stderr) => {
+  ])('reports %s', async (_what, fault, code, stderr) => {
     await using ground = await openCommandGround({ reload: () => Promise.reject(fault) });
     expect(await ground.run('reload')).toEqual({ code, stdout: '', stderr });
   });
 });
 
 describe('rangeway warm', () => {
-  it('prints what has become of each, and the sum', async () => {
+  it('prints the outcome of each URL, and the sum', async () => {
     await using ground = await openCommandGround();
     const { code, stdout, stderr } = await ground.run('warm', film, 'files.example/b');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -118,7 +118,7 @@ describe('rangeway warm', () => {
     expect(ground.calls).toHaveLength(2);
   });
 
-  it('asks with fields', async () => {
+  it('sends the fields of -H', async () => {
     await using ground = await openCommandGround();
     const { code } = await ground.run('warm', film, '-H', 'Accept-Encoding: gzip', '-H', 'accept-language: de');
     expect(code).toBe(0);
@@ -129,7 +129,7 @@ describe('rangeway warm', () => {
     expect(ground.calls).toEqual([['warm', { urls: [film], fields }]]);
   });
 
-  it('ends with 1 where one has failed, and goes on with the others', async () => {
+  it('exits with 1 where a URL has failed, and goes on with the others', async () => {
     await using ground = await openCommandGround({
       warm: async ({ urls }) =>
         urls.map((url) => ({
@@ -171,7 +171,7 @@ describe('rangeway ls', () => {
     ...more,
   });
 
-  it('prints a table, with how much is present', async () => {
+  it('prints a table with the present share of each entry', async () => {
     await using ground = await openCommandGround({
       listEntries: async () => ({
         entries: [
@@ -197,7 +197,7 @@ describe('rangeway ls', () => {
     );
   });
 
-  it('asks no more of what has gone meanwhile', async () => {
+  it('prints an entry that is removed meanwhile without its details', async () => {
     await using ground = await openCommandGround({
       listEntries: async () => ({ entries: [entry(1)], next: undefined }),
       inspectEntry: () => Promise.reject(new OperationFault('not_found', 'There is no such entry.')),
@@ -222,7 +222,7 @@ describe('rangeway ls', () => {
     expect(ground.calls).toEqual([['listEntries', search, 500, undefined]]);
   });
 
-  it('goes from page to page, up to the limit', async () => {
+  it('reads page after page, up to the limit', async () => {
     const pages = [
       { entries: [entry(1), entry(2)], next: 'second' },
       { entries: [entry(3)], next: 'third' },
@@ -250,7 +250,7 @@ describe('rangeway ls', () => {
     expect(ground.calls.map(([, , limit]) => limit)).toEqual([3, 1]);
   });
 
-  it('asks for an entry by its generation and key, whatever is in them', async () => {
+  it('requests an entry by its generation and key, whatever characters they have', async () => {
     const key = 'http://origin.test\nhttp://files.example/a?b&c=%20ü';
     await using ground = await openCommandGround({
       listEntries: async () => ({ entries: [entry(1, { key, generation: 'a/b c' })], next: undefined }),

@@ -12,13 +12,13 @@ async function* inPieces(bytes: Uint8Array, cuts: readonly number[]): AsyncGener
 }
 
 describe('readLines', () => {
-  it('gives the lines that are meant, however the text is cut', async () => {
+  it('yields trimmed lines without comments and blanks, however the text is cut', async () => {
     const line = fc.constantFrom('http://a/1', '  http://a/2\t', 'http://ä/ü', '', '   ', '# http://a/3', '#', 'x\r');
     const lines = fc.array(line);
     await fc.assert(
-      fc.asyncProperty(lines, fc.array(fc.nat()), fc.boolean(), async (given, cuts, isEnded) => {
-        const text = given.join('\n') + (isEnded ? '\n' : '');
-        const want = given.map((each) => each.trim()).filter((each) => each !== '' && !each.startsWith('#'));
+      fc.asyncProperty(lines, fc.array(fc.nat()), fc.boolean(), async (written, cuts, isEnded) => {
+        const text = written.join('\n') + (isEnded ? '\n' : '');
+        const want = written.map((each) => each.trim()).filter((each) => each !== '' && !each.startsWith('#'));
         const got: string[] = [];
         for await (const each of readLines(inPieces(Buffer.from(text), cuts))) got.push(each);
         expect(got).toEqual(want);

@@ -42,7 +42,7 @@ describe('the legacy origin', () => {
     for (const name of ['accept-ranges', 'etag', 'content-range']) expect(ranged.headers.get(name), name).toBeNull();
   });
 
-  it('sends the video as it is on disk', async () => {
+  it('sends the bytes of the video file', async () => {
     const file = await readFile(`${dir}range-test.mp4`);
     const body = Buffer.from(await (await fetch(`${origin.url}/range-test.mp4`)).arrayBuffer());
     expect(body.equals(file)).toBe(true);
@@ -59,7 +59,7 @@ describe('the legacy origin', () => {
     expect(text.split('\n').slice(-2)).toEqual(['4000,3845,528', '']);
   });
 
-  it('makes up the same download each time, of bytes that do not repeat', async () => {
+  it('generates the same download each time, of bytes that do not repeat', async () => {
     const hashes = [0, 1].map(async () => {
       const body = Buffer.from(await (await fetch(`${origin.url}/download.bin`)).arrayBuffer());
       const blocks = new Set<string>();
@@ -107,13 +107,13 @@ describe('the legacy origin', () => {
     await counting.close();
   });
 
-  it('tells an open page the news, and ends the stream when it closes', async () => {
-    const told = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
-    told.publish('request', { target: '/before' });
-    const response = await fetch(`${told.url}/demo-events`);
+  it('sends events to an open page, and ends the stream when it closes', async () => {
+    const closing = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+    closing.publish('request', { target: '/before' });
+    const response = await fetch(`${closing.url}/demo-events`);
     expect(response.headers.get('content-type')).toBe('text/event-stream');
-    told.publish('request', { target: '/after' });
-    await told.close();
+    closing.publish('request', { target: '/after' });
+    await closing.close();
     const text = await response.text();
     expect(text).toMatch(/^event: stats\ndata: \{"requests":0,.*\}\n\n/);
     for (const target of ['/before', '/after']) {

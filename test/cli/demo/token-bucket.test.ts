@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createTokenBucket, paceBody } from '../../../src/cli/demo/legacy-origin.ts';
 import type { Clock } from '../../../src/http/clock.ts';
 
-/** A clock on which every wait is over at once, and has taken its time. */
+/** A clock that completes every wait at once, and advances by its length. */
 function createSteppingClock(): Clock & { advance(ms: number): void } {
   let now = 0;
   return {
@@ -19,7 +19,7 @@ function createSteppingClock(): Clock & { advance(ms: number): void } {
 }
 
 describe('a token bucket of 1000 bytes a second and a burst of 100', () => {
-  // Each step: milliseconds that pass, bytes taken, and how long they have to wait.
+  // Each step: milliseconds that pass, bytes taken, and milliseconds that these bytes must wait.
   const scripts: readonly (readonly (readonly [passMs: number, bytes: number, waitMs: number])[])[] = [
     [[0, 100, 0]],
     [[0, 101, 1]],
@@ -57,7 +57,7 @@ describe('a token bucket of 1000 bytes a second and a burst of 100', () => {
 });
 
 describe('a paced body', () => {
-  it('has the same bytes, and takes the time that they cost', async () => {
+  it('has the same bytes, and takes the time of their rate', async () => {
     const clock = createSteppingClock();
     const chunks = [100_000, 1, 0, 65_536].map((size, index) => new Uint8Array(size).fill(index));
     const bucket = createTokenBucket({ bytesPerSecond: 10_000, burstBytes: 0 }, clock);

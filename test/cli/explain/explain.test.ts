@@ -1,4 +1,4 @@
-/** `rangeway explain` against a running Rangeway, which it finds by itself. */
+/** `rangeway explain` against a running server, which the command finds by itself. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -27,7 +27,7 @@ describe('rangeway explain', () => {
     response.setHeader('vary', 'X-Variant');
     response.end('0123456789'.repeat(100));
   });
-  /** Runs the command; tells what it wrote and its exit code. */
+  /** Runs the command, and returns its output and exit code. */
   const explained = async (...argv: readonly string[]) => {
     const io = createFakeCliIo(env);
     const code = await run(['explain', ...argv], io);
@@ -51,7 +51,7 @@ describe('rangeway explain', () => {
     await rm(directory, { recursive: true, force: true });
   });
 
-  it('prints the decision and what it is made from, and asks nothing of the origin', async () => {
+  it('prints the decision and its inputs, and sends no request to the origin', async () => {
     const before = requests;
     const { code, stdout, stderr } = await explained(`${url}/film`, '-r', '10-19', '-H', 'X-Variant: a');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -65,7 +65,7 @@ describe('rangeway explain', () => {
     expect(proxy.output().match(/"event":"request"/g)).toHaveLength(2);
   });
 
-  it('takes a path, a URL without a scheme, fields, Host among them, and a method', async () => {
+  it('accepts a path, a URL without a scheme, fields (Host too), and a method', async () => {
     expect((await explained('/film')).stdout).toContain(`GET ${url}/film\n`);
     const address = url.replace('http://', '');
     const { stdout } = await explained(`${address}/film`, '-H', 'host: a.example', '-H', 'x-variant: b', '-X', 'HEAD');
@@ -74,19 +74,19 @@ describe('rangeway explain', () => {
     expect((JSON.parse(json.stdout) as Explanation).variant).toEqual([['x-variant', 'b,c']]);
   });
 
-  it('tells why something was not stored', async () => {
+  it('gives the reason why a response was not stored', async () => {
     expect((await explained(`${url}/private`)).stdout).toMatch(
       /^not stored {3}the last response \(200\), [\d.]+ s ago: it has private$/m,
     );
   });
 
-  it('prints what Rangeway says with --json', async () => {
+  it('prints the explanation of the server with --json', async () => {
     const { code, stdout } = await explained(`${url}/film`, '--json', '--range', 'bytes=-5', '-H', 'x-variant: a');
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ version: 1, plan: { status: 206, spans: [{ start: 995, end: 1000 }] } });
   });
 
-  it('tells that a request would be refused', async () => {
+  it('reports that a request would be refused', async () => {
     expect(await explained(`${url}/film`, '-H', 'host: a b')).toEqual({
       code: 1,
       stdout: '',
@@ -94,7 +94,7 @@ describe('rangeway explain', () => {
     });
   });
 
-  it('is told on the listener for clients what every other client is', async () => {
+  it('gets a normal response on a listener for clients', async () => {
     await using client = await RawClient.open(Number(new URL(url).port));
     const lines = ['GET /film HTTP/1.1', 'Host: a', 'X-Variant: a', 'Connection: close, Rangeway-Explain'];
     client.send(`${[...lines, 'Rangeway-Explain: ?1'].join('\r\n')}\r\n\r\n`);
@@ -104,7 +104,7 @@ describe('rangeway explain', () => {
   });
 });
 
-describe('rangeway explain where the server says something else', () => {
+describe('rangeway explain where the server sends no explanation that it knows', () => {
   it.each<[status: number, stderr: string]>([
     [404, 'rangeway: the request would be refused: 404 There is no route.\n'],
     [204, 'rangeway: the request would be answered without the cache: 204 There is no route.\n'],
@@ -115,7 +115,7 @@ describe('rangeway explain where the server says something else', () => {
     expect(ground.calls).toEqual([['explain', { url: '/film', method: 'GET', fields: [], client: '10.0.0.7' }]]);
   });
 
-  it('in another form', async () => {
+  it('another format', async () => {
     const explanation = { version: 2, uri: '', decision: {} } as unknown as Explanation;
     await using ground = await openCommandGround({ explain: async () => ({ kind: 'explained', explanation }) });
     const stderr = 'rangeway: the server explains in format 2, and this rangeway knows only format 1\n';

@@ -1,4 +1,4 @@
-/** Explanations as people read them. */
+/** Explanations as text. */
 
 import { describe, expect, it } from 'vitest';
 import type { ChosenExplanation } from '../../../src/cache/explain/explanation.ts';
@@ -129,7 +129,7 @@ const inPart: Explanation = {
   },
 };
 
-/** The lines of one label. */
+/** Returns the lines of one label, without the label. */
 function linesOf(explanation: Explanation, label: string): string[] {
   const lines = formatExplanation(explanation).split('\n');
   const at = lines.findIndex((line) => line.startsWith(label));
@@ -140,7 +140,7 @@ function linesOf(explanation: Explanation, label: string): string[] {
 }
 
 describe('an explanation', () => {
-  it('of a request for what is not stored', () => {
+  it('of a request with nothing stored', () => {
     expect(formatExplanation(nothing)).toBe(`GET http://a.example/film.mp4
 
 decision     fill: nothing is stored under this key
@@ -155,7 +155,7 @@ origin       asked GET /film.mp4 with Range: bytes=0-262143
 `);
   });
 
-  it('of a request for what is stored in part', () => {
+  it('of a request with an incomplete entry', () => {
     expect(formatExplanation(inPart)).toBe(`GET http://a.example/film.mp4
 
 decision     complete: what is stored holds a part of what is wanted; the rest is fetched
@@ -192,7 +192,7 @@ in flight    g1: 4000 bytes received of 10000, from byte 5000 to 6144, 1 reading
 `);
   });
 
-  it('tells the last response that was not stored', () => {
+  it('has the last response that was not stored', () => {
     const notStored = { reason: 'private', status: 200, at: 0, agoMs: 3_725_000 };
     expect(linesOf({ ...nothing, notStored }, 'not stored')).toEqual([
       'the last response (200), 1 h 2 min ago: it has private',
@@ -222,7 +222,7 @@ in flight    g1: 4000 bytes received of 10000, from byte 5000 to 6144, 1 reading
     [{ kind: 'pass', reason: 'something-new' }, ['pass: something-new']],
   ])('of the decision %j', (decision, want) => expect(linesOf({ ...nothing, decision }, 'decision')).toEqual(want));
 
-  it('tells that what cannot be validated is fetched anew, and that a response depends on the validation', () => {
+  it('says that an entry without a validator is fetched anew, and that the response depends on the revalidation', () => {
     const explanation: Explanation = {
       ...inPart,
       decision: { kind: 'revalidate', reason: 'stale' },
@@ -261,7 +261,7 @@ in flight    g1: 4000 bytes received of 10000, from byte 5000 to 6144, 1 reading
     expect(linesOf(explanation, 'freshness')[at]?.replace(/ +/g, ' ')).toBe(want.replace(/ +/g, ' '));
   });
 
-  it('has no line longer than 100 characters that could be broken', () => {
+  it('breaks every line at 100 characters where a space allows it', () => {
     const key = `http://origin.example/ http://a.example/${'long/'.repeat(40)}`;
     const variant = [['user-agent', 'Mozilla/5.0 (X11; Linux x86_64) '.repeat(20).trim()]] as const;
     const lines = formatExplanation({ ...inPart, key, variant }).split('\n');
@@ -269,7 +269,7 @@ in flight    g1: 4000 bytes received of 10000, from byte 5000 to 6144, 1 reading
     expect(long).toEqual([expect.stringMatching(/^ {15}http:\/\/a\.example\/\S+$/)]);
   });
 
-  it('moves no cursor, whatever is in a key or a field', () => {
+  it('has no control characters, whatever is in a key or a field', () => {
     const key = 'http://a/\u001b[2J\u0007\u009b31m\u202e';
     const text = formatExplanation({ ...nothing, key, route: 'a\tb' });
     expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);

@@ -1,4 +1,4 @@
-/** `rangeway probe` against origins of many kinds: what they lack, and how gently they are asked. */
+/** `rangeway probe` against origins of many kinds: its findings, and the few requests that it sends. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -42,7 +42,7 @@ async function probed(...argv: readonly string[]) {
   return { code, ...io.written };
 }
 
-/** What was found, by topic: the word for programs, with `!` before it for what is lacking. */
+/** Returns the findings by topic. A `!` before a finding marks a lack. */
 async function findingsOf(answer: RequestListener): Promise<Record<string, string>> {
   const { url } = await openOrigin(answer);
   const { stdout, stderr } = await probed(`${url}/film.mp4`, '--json');
@@ -53,7 +53,7 @@ async function findingsOf(answer: RequestListener): Promise<Record<string, strin
 
 const film = Buffer.alloc(5000, 'x');
 
-/** What a careful origin does with a range, and what else it sends. */
+/** Answers as a correct origin does: ranges, If-Range, If-None-Match, and these fields. */
 function sendFilm(request: IncomingMessage, response: ServerResponse, fields: Record<string, string> = {}): void {
   const { range, 'if-range': ifRange, 'if-none-match': ifNoneMatch } = request.headers;
   for (const [name, value] of Object.entries({ 'content-type': 'video/mp4', ...fields }))
@@ -83,7 +83,7 @@ const nothingLacks = {
   tls: 'none',
 };
 
-describe('what is found', () => {
+describe('the findings of a probe', () => {
   it.each<[what: string, answer: RequestListener, other: Record<string, string | undefined>]>([
     ['a good origin', (request, response) => sendFilm(request, response, good), {}],
     [
@@ -100,19 +100,19 @@ describe('what is found', () => {
       },
     ],
     [
-      'one that takes no Range',
+      'an origin that refuses Range',
       (request, response) =>
         request.headers.range === undefined ? sendFilm(request, response, good) : response.writeHead(501).end(),
       { ranges: '!failing', suffix: undefined, 'if-range': undefined },
     ],
     [
-      'one that breaks off at a Range',
+      'an origin that closes the connection at Range',
       (request, response) =>
         request.headers.range === undefined ? sendFilm(request, response, good) : response.destroy(),
       { ranges: '!failing', suffix: undefined, 'if-range': undefined },
     ],
     [
-      'one that sends other bytes than those asked for',
+      'an origin that sends other bytes than those requested',
       (request, response) => {
         if (request.headers.range === undefined) return sendFilm(request, response, good);
         response.setHeader('content-range', `bytes 0-${film.length - 1}/${film.length}`);
@@ -121,7 +121,7 @@ describe('what is found', () => {
       { ranges: '!wrong', suffix: '!no', 'if-range': '!ignored' },
     ],
     [
-      'one that does not know suffixes',
+      'an origin without suffix ranges',
       (request, response) => {
         if (request.headers.range?.startsWith('bytes=-')) response.writeHead(416).end();
         else sendFilm(request, response, good);
@@ -129,7 +129,7 @@ describe('what is found', () => {
       { suffix: '!no' },
     ],
     [
-      'one that ignores If-Range and If-None-Match',
+      'an origin that ignores If-Range and If-None-Match',
       (request, response) => {
         delete request.headers['if-range'];
         delete request.headers['if-none-match'];
@@ -138,7 +138,7 @@ describe('what is found', () => {
       { 'if-range': '!ignored', validation: '!ignored' },
     ],
     [
-      'one that does not like conditions',
+      'an origin that answers conditions with 400',
       (request, response) =>
         request.headers['if-none-match'] === undefined && request.headers['if-range'] === undefined
           ? sendFilm(request, response, good)
@@ -160,7 +160,7 @@ describe('what is found', () => {
       { validator: '!weak' },
     ],
     [
-      'what is no tag',
+      'an invalid tag',
       (request, response) => sendFilm(request, response, { ...good, etag: 'v1' }),
       { validator: '!none', validation: undefined },
     ],
@@ -179,23 +179,23 @@ describe('what is found', () => {
       { answer: '!no-head' },
     ],
     [
-      'a lifetime of nothing',
+      'a lifetime of 0',
       (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'max-age=0' }),
       { freshness: '!stale', sharing: 'equals' },
     ],
     [
-      'a lifetime that is over when it comes',
+      'a response that is stale on arrival',
       (request, response) => sendFilm(request, response, { ...good, age: '700' }),
       { freshness: '!stale' },
     ],
     [
-      'a guess',
+      'a heuristic lifetime',
       (request, response) =>
         sendFilm(request, response, { etag: '"v1"', 'last-modified': 'Thu, 01 Jan 2015 00:00:00 GMT' }),
       { freshness: '!heuristic', sharing: 'equals' },
     ],
     [
-      'what may not be stored',
+      'no-store',
       (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'no-store' }),
       { freshness: undefined, storing: '!no-store', sharing: undefined },
     ],
@@ -210,7 +210,7 @@ describe('what is found', () => {
       { freshness: undefined, storing: '!set-cookie', cookies: '!relayed', sharing: undefined },
     ],
     [
-      'a cookie on what is private',
+      'a cookie on a private response',
       (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'private', 'set-cookie': 'a=b' }),
       { freshness: undefined, storing: '!private', cookies: 'relayed', sharing: undefined },
     ],
@@ -230,7 +230,7 @@ describe('what is found', () => {
       { freshness: undefined, storing: '!vary-star', vary: '!any', sharing: undefined },
     ],
     [
-      'gzip that Vary does not tell of',
+      'gzip without Vary',
       (request, response) => {
         const isEncoded = request.headers['accept-encoding'] !== undefined;
         sendFilm(request, response, { ...good, ...(isEncoded ? { 'content-encoding': 'gzip' } : {}) });
@@ -238,7 +238,7 @@ describe('what is found', () => {
       { vary: '!unsaid' },
     ],
     [
-      'gzip that Vary tells of',
+      'gzip with Vary',
       (request, response) => {
         const isEncoded = request.headers['accept-encoding'] !== undefined;
         const encoded = { 'content-encoding': 'gzip', vary: 'Accept-Encoding' };
@@ -257,14 +257,14 @@ describe('what is found', () => {
     expect(await findingsOf(answer)).toEqual(Object.fromEntries(want));
   });
 
-  it('a response whose end only the end of the connection tells', async () => {
+  it('a response that is delimited by the end of the connection', async () => {
     const found = await findingsOf((request) => {
       request.socket.end('HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc');
     });
     expect(found['length']).toBe('!unsure');
   });
 
-  it('a response that is ended by closing TLS without close_notify', async () => {
+  it('a response that ends with TLS closed without close_notify', async () => {
     await using origin = await openScriptedOrigin(
       async ({ send, endBare }) => {
         await send('HTTP/1.0 200 OK\r\n\r\nabc');
@@ -278,8 +278,8 @@ describe('what is found', () => {
   });
 });
 
-describe('how it is told', () => {
-  it('for people, with what Rangeway does and which options matter', async () => {
+describe('the output of a probe', () => {
+  it('is text with the findings, their consequences and the options that matter', async () => {
     const { url } = await openOrigin((_, response) => response.end(film));
     const { code, stdout, stderr } = await probed(`${url}/film.mp4?a=b`);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -293,13 +293,13 @@ describe('how it is told', () => {
     expect(stdout).toMatch(/\n\nin short {5}missing: ranges, validator, freshness\n$/);
   });
 
-  it('that nothing is wanting', async () => {
+  it('says that nothing is missing', async () => {
     const { url } = await openOrigin((request, response) => sendFilm(request, response, good));
     const { stdout } = await probed(url, '/film.mp4');
     expect(stdout).toMatch(/in short {5}nothing is missing\n$/);
   });
 
-  it('without what would move the cursor', async () => {
+  it('has no control characters of the origin', async () => {
     const { url } = await openOrigin((_, response) => response.setHeader('content-type', 'a\u009bb').end(film));
     expect((await probed(url)).stdout).toContain('200, a\ufffdb');
   });
@@ -334,7 +334,7 @@ describe('how it is told', () => {
   });
 });
 
-describe('lines that do not end as they should', () => {
+describe('lines with wrong ends', () => {
   const [status, length] = ['HTTP/1.1 200 OK', 'Content-Length: 4'];
   it.each<[name: string, bytes: string, want: RegExp]>([
     [
@@ -347,14 +347,14 @@ describe('lines that do not end as they should', () => {
       `${status}\r\nX-A: 1\n${length}\r\n\r\ngood`,
       /cannot be asked: the response header ends lines with a bare LF \(RFC 9112 §2\.2\)/,
     ],
-  ])('are named: %s', async (_name, bytes, want) => {
+  ])('are reported: %s', async (_name, bytes, want) => {
     await using origin = await openScriptedOrigin(bytes);
     const { code, stdout, stderr } = await probed(origin.url);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(want);
   });
 
-  it('are taken where all of them end with LF', async () => {
+  it('are accepted where all of them end with LF', async () => {
     await using origin = await openScriptedOrigin(({ request, send }) =>
       send(`${status}\n${length}\nCache-Control: max-age=60\n\n${request.method === 'HEAD' ? '' : 'good'}`),
     );
@@ -364,14 +364,14 @@ describe('lines that do not end as they should', () => {
   });
 });
 
-describe('how it is asked', () => {
-  it('few times, and nothing is read but heads', async () => {
+describe('the requests of a probe', () => {
+  it('are few, and only heads are read', async () => {
     let sentBytes = 0;
     const { url, asked } = await openOrigin((request, response) => {
       const { range } = request.headers;
       if (range !== undefined || request.headers['if-none-match'] !== undefined)
         return sendFilm(request, response, good);
-      // Without an end: who wanted the body would never be done.
+      // The body has no end, so a probe that reads it never finishes.
       response.writeHead(200, { ...good, 'content-length': '1000000000000' });
       response.flushHeaders();
       request.socket.once('close', () => {
@@ -399,7 +399,7 @@ describe('how it is asked', () => {
     expect(sentBytes).toBeLessThan(2000);
   });
 
-  it('under its own name, unless fields say otherwise, and below the path of the origin', async () => {
+  it('have their own User-Agent and the fields of -H, and go below the path of the origin', async () => {
     const { url, asked } = await openOrigin((_, response) => response.end(film));
     await probed(`${url}/base/`, '/film.mp4', '-H', 'Host: films.example', '-H', 'Authorization: Bearer x');
     const [first] = asked;
@@ -414,7 +414,7 @@ describe('how it is asked', () => {
   it.each<[argv: readonly string[], want: string]>([
     [[], '/'],
     [['/film.mp4?a'], '/film.mp4?a'],
-  ])('over a Unix socket: %j', async (argv, want) => {
+  ])('go over a Unix socket: %j', async (argv, want) => {
     const dir = await mkdtemp(join(tmpdir(), 'rangeway-probe-'));
     const asked: (string | undefined)[] = [];
     const server = createServer((request, response) => {
@@ -428,7 +428,7 @@ describe('how it is asked', () => {
     await rm(dir, { recursive: true });
   });
 
-  it('over TLS and HTTP/2, with its certificate verified or not', async () => {
+  it('go over TLS and HTTP/2, with the certificate verified or not', async () => {
     const server = createSecureServer({ ...testCertificate, allowHTTP1: true }, (request, response) => {
       response.setHeader('x-version', request.httpVersion);
       response.end('abc');

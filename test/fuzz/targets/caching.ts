@@ -1,4 +1,4 @@
-/** What responses and requests say of caching, and what variants are told apart by. */
+/** Fields that control caching, Vary, Accept-Encoding and structured fields. */
 
 import type { Fields } from '../../../src/http/fields.ts';
 import { normaliseAcceptEncoding } from '../../../src/semantics/accept.ts';
@@ -35,19 +35,19 @@ const cacheControl: Target = {
     const { maxAge, sMaxage, staleIfError, staleWhileRevalidate } = control;
     for (const seconds of [maxAge, sMaxage, staleIfError, staleWhileRevalidate]) {
       must(seconds === undefined || (Number.isInteger(seconds) && seconds >= 0), 'whole seconds');
-      must((seconds ?? 0) <= maxDeltaSeconds, 'no more seconds than count');
+      must((seconds ?? 0) <= maxDeltaSeconds, 'no more seconds than the maximum');
     }
-    mustEqual(parseCacheControl([...fields].toReversed()), control, 'the order of lines means nothing');
+    mustEqual(parseCacheControl([...fields].toReversed()), control, 'the order of lines has no effect');
     checkRestrictions(fields);
-    // Letter case counts in arguments only.
-    const shouted = parseCacheControl(linesOf('cache-control', input.toUpperCase()));
+    // Only arguments are case-sensitive.
+    const upperCase = parseCacheControl(linesOf('cache-control', input.toUpperCase()));
     for (const name of ['noStore', 'mustRevalidate', 'proxyRevalidate', 'public', 'immutable', 'maxAge'] as const) {
-      mustEqual(shouted[name], control[name], `the case of ${name} means nothing`);
+      mustEqual(upperCase[name], control[name], `the case of ${name} has no effect`);
     }
   },
 };
 
-/** A restriction in a line of its own holds whatever stands in the others, before it or after it. */
+/** A restriction in a line of its own applies, whatever the lines before and after it contain. */
 function checkRestrictions(others: Fields): void {
   const flags = [
     ['No-Store', 'noStore'],
@@ -58,10 +58,13 @@ function checkRestrictions(others: Fields): void {
     ['no-cache="x', 'noCache'],
   ] as const;
   for (const [text, flag] of flags) {
-    mustEqual(parseCacheControl([...others, ['cache-control', text]])[flag], true, `${text} behind others`);
-    mustEqual(parseCacheControl([['cache-control', text], ...others])[flag], true, `${text} before others`);
+    mustEqual(parseCacheControl([...others, ['cache-control', text]])[flag], true, `${text} applies behind others`);
+    mustEqual(parseCacheControl([['cache-control', text], ...others])[flag], true, `${text} applies before others`);
   }
-  must((parseCacheControl([...others, ['cache-control', 'max-age=0']]).maxAge ?? 0) === 0, 'the shortest lifetime');
+  must(
+    (parseCacheControl([...others, ['cache-control', 'max-age=0']]).maxAge ?? 0) === 0,
+    'the shortest lifetime applies',
+  );
 }
 
 const requestDirectives: Target = {
@@ -75,9 +78,11 @@ const requestDirectives: Target = {
     must(maxAge === undefined || maxAge >= 0, 'no negative age');
     must(maxStale === undefined || maxStale === 'any' || maxStale >= 0, 'no negative staleness');
     for (const text of ['no-store', 'NO-CACHE', 'only-if-cached'] as const) {
-      const told = parseRequestDirectives([...fields, ['cache-control', text]]);
-      const flag = { 'no-store': told.noStore, 'NO-CACHE': told.noCache, 'only-if-cached': told.onlyIfCached }[text];
-      mustEqual(flag, true, `${text} behind others`);
+      const parsed = parseRequestDirectives([...fields, ['cache-control', text]]);
+      const flag = { 'no-store': parsed.noStore, 'NO-CACHE': parsed.noCache, 'only-if-cached': parsed.onlyIfCached }[
+        text
+      ];
+      mustEqual(flag, true, `${text} applies behind others`);
     }
   },
 };
@@ -96,21 +101,21 @@ const targeted: Target = {
   check(input) {
     const fields = fieldsOf(input);
     const control = readCacheControl(fields, { targetedFields });
-    must(['cache-control', ...targetedFields].includes(control.field), 'it was read from one of the fields');
+    must(['cache-control', ...targetedFields].includes(control.field), 'the directives come from one of the fields');
     if (control.field !== 'cache-control') {
       must(
         fields.some(([name]) => name === control.field),
-        'it was read from one that is there',
+        'the directives come from a field that is present',
       );
     } else {
       const plain = readCacheControl(fields, { targetedFields: [] });
-      mustEqual(control, plain, 'where none applies, Cache-Control counts');
-      const told = readCacheControl([...fields, ['cache-control', 'no-store']], { targetedFields });
-      mustEqual(told.noStore, true, 'no field that does not apply takes no-store away');
+      mustEqual(control, plain, 'Cache-Control counts where no targeted field applies');
+      const withNoStore = readCacheControl([...fields, ['cache-control', 'no-store']], { targetedFields });
+      mustEqual(withNoStore.noStore, true, 'a targeted field that does not apply does not lift no-store');
     }
     const others = fields.filter(([name]) => name !== targetedFields[0]);
     const first = readCacheControl([...others, ['rangeway-cache-control', 'no-store']], { targetedFields });
-    mustEqual([first.field, first.noStore], ['rangeway-cache-control', true], 'the first that applies decides');
+    mustEqual([first.field, first.noStore], ['rangeway-cache-control', true], 'the first field that applies decides');
   },
 };
 
@@ -126,21 +131,30 @@ const vary: Target = {
   check(input) {
     const fields = fieldsOf(input);
     const names = varyNames(fields);
-    mustEqual(names, [...new Set(names)].sort(), 'sorted, each once');
+    mustEqual(names, [...new Set(names)].sort(), 'names are sorted, and each occurs once');
     must(
       names.every((name) => name === name.toLowerCase() && !name.includes(',')),
-      'names in lower case',
+      'names are in lower case',
     );
     const nominated = nominatedFields(fields, fields);
-    mustEqual(matchesNominated(nominated, fields), !names.includes('*'), 'what selected a response selects it again');
-    // Another request matches where it has the same name, and only there.
+    mustEqual(
+      matchesNominated(nominated, fields),
+      !names.includes('*'),
+      'the request that selected a response selects it again',
+    );
+    // Another request matches exactly where its variant has the same name.
     for (const other of [
       fields.toReversed(),
       fields.slice(1),
       fields.map(([name, value]) => [name, `${value}x`] as const),
     ]) {
       const isSame = formatVariant(nominatedFields(fields, other)) === formatVariant(nominated);
-      if (!names.includes('*')) mustEqual(matchesNominated(nominated, other), isSame, 'a variant has one name');
+      if (!names.includes('*'))
+        mustEqual(
+          matchesNominated(nominated, other),
+          isSame,
+          'requests match exactly where their variants have the same name',
+        );
     }
   },
 };
@@ -151,11 +165,14 @@ const acceptEncoding: Target = {
   words: ['gzip', 'br', 'zstd', 'identity', '*', ';q=', '0', '1.000', '0.000', ', ', 'deflate'],
   check(input) {
     const normal = normaliseAcceptEncoding(input);
-    mustEqual(normaliseAcceptEncoding(normal), normal, 'normal twice is normal once');
-    must(/^(?:identity|(?:zstd|br|gzip)(?:, (?:br|gzip)){0,2})$/.test(normal), 'one of eight values');
+    mustEqual(normaliseAcceptEncoding(normal), normal, 'the normal form of a normal form is itself');
+    must(
+      /^(?:identity|(?:zstd|br|gzip)(?:, (?:br|gzip)){0,2})$/.test(normal),
+      'the normal form is one of eight values',
+    );
     for (const coding of ['gzip', 'br', 'zstd']) {
       const refused = normaliseAcceptEncoding(`${input}, ${coding};q=0`);
-      must(!refused.includes(coding), 'what is refused is not asked for');
+      must(!refused.includes(coding), 'a refused coding is not accepted');
     }
   },
 };
@@ -168,20 +185,31 @@ const structured: Target = {
     const lines = valuesOf(input);
     const members = parseDictionary(lines);
     for (const [key, value] of members ?? []) {
-      must(/^[a-z*][a-z0-9_.*-]*$/.test(key), 'a key');
-      must(value.kind !== 'integer' || Math.abs(value.value) < 1e15, 'an integer of fifteen digits');
+      must(/^[a-z*][a-z0-9_.*-]*$/.test(key), 'a key is valid');
+      must(value.kind !== 'integer' || Math.abs(value.value) < 1e15, 'an integer has at most fifteen digits');
     }
     if (lines.length === 1 && members !== undefined) {
-      mustEqual(parseDictionary([`zz=?1, ${lines[0]}`])?.has('zz') ?? true, true, 'a member more leaves the others');
+      mustEqual(
+        parseDictionary([`zz=?1, ${lines[0]}`])?.has('zz') ?? true,
+        true,
+        'a further member does not make the others invalid',
+      );
     }
-    for (const text of parseStrings(lines) ?? []) must(/^[\x20-\x7e]*$/.test(text), 'strings of visible characters');
+    for (const text of parseStrings(lines) ?? [])
+      must(/^[\x20-\x7e]*$/.test(text), 'strings have visible characters only');
     const groups = parseCacheGroups(lines.map((line) => ['cache-groups', line]));
-    must(groups.length <= maxGroups && groups.every((group) => group.length <= maxGroupLength), 'bounded groups');
+    must(
+      groups.length <= maxGroups && groups.every((group) => group.length <= maxGroupLength),
+      'the number and length of groups are bounded',
+    );
     for (const digest of [
       selectContentDigest(lines.map((line) => ['content-digest', line])),
       selectReprDigest({ status: 200, fields: lines.map((line) => ['repr-digest', line]) }),
     ]) {
-      must(digest === undefined || /^(?:[0-9a-f]{64}|[0-9a-f]{128})$/.test(digest.hex), 'a digest of its length');
+      must(
+        digest === undefined || /^(?:[0-9a-f]{64}|[0-9a-f]{128})$/.test(digest.hex),
+        'a digest has the length of its algorithm',
+      );
     }
   },
 };

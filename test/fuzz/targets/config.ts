@@ -1,4 +1,4 @@
-/** The configuration: its text, its values, and the whole of it. */
+/** The configuration: its JSON text, its options, and the formats of their values. */
 
 import { readFileSync } from 'node:fs';
 import {
@@ -22,19 +22,19 @@ const json: Target = {
   check(input) {
     const fault = findJsonFault(input);
     const parsed = parsedJson(input);
-    if (parsed === undefined) must(fault !== undefined, 'what is no JSON has a fault');
-    // Stricter in two things only.
+    if (parsed === undefined) must(fault !== undefined, 'a text that is no JSON has a fault');
+    // Only for names that occur twice and for deep nesting it is stricter than JSON.
     const isStricter = /twice|deep|nest/i.test(fault?.message ?? '');
-    if (parsed !== undefined) must(fault === undefined || isStricter, 'what is JSON has none');
+    if (parsed !== undefined) must(fault === undefined || isStricter, 'a text that is JSON has no fault');
     if (fault !== undefined) {
       const line = input.split('\n')[fault.line - 1];
       must(
         line !== undefined && fault.column >= 1 && fault.column <= line.length + 1,
-        'the fault is at a place in the text',
+        'the fault is at a position in the text',
       );
     }
     const read = parseConfigText(input);
-    if (read.kind === 'ok' && parsed !== undefined) mustEqual(read.value, parsed.value, 'it is read as JSON');
+    if (read.kind === 'ok' && parsed !== undefined) mustEqual(read.value, parsed.value, 'the value is that of JSON');
   },
 };
 
@@ -46,7 +46,7 @@ function parsedJson(text: string): { readonly value: unknown } | undefined {
   }
 }
 
-/** Paths into the example, so that an input can change one place of it: `path=JSON`. */
+/** Paths of all values of the example. A line `path=JSON` of an input changes one of them. */
 const places = placesOf(example, []);
 
 function placesOf(value: unknown, path: readonly string[]): string[] {
@@ -82,17 +82,20 @@ const config: Target = {
     for (const line of input.split('\n')) change(value, line);
     const loaded = checkConfig(value, '/etc');
     if (loaded.kind === 'invalid') {
-      must(loaded.problems.length > 0, 'what is invalid has a problem');
+      must(loaded.problems.length > 0, 'an invalid configuration has a problem');
       for (const { message } of loaded.problems)
-        must(message !== '' && !/undefined|\[object/.test(message), `a message: ${message}`);
+        must(message !== '' && !/undefined|\[object/.test(message), `a problem has a message: ${message}`);
       return;
     }
-    mustEqual(checkConfig(value, '/etc'), loaded, 'it is checked to the same the second time');
-    must(loaded.config.routes.length > 0 && loaded.config.listen.length > 0, 'there is something to serve');
+    mustEqual(checkConfig(value, '/etc'), loaded, 'a second check gives the same result');
+    must(
+      loaded.config.routes.length > 0 && loaded.config.listen.length > 0,
+      'a valid configuration has routes and listeners',
+    );
   },
 };
 
-/** `a.b.0=JSON` sets it, without JSON takes it out. Text that is no JSON is a text. */
+/** `a.b.0=JSON` sets a value, and `a.b.0=` removes it. A text that is no JSON is a string. */
 function change(value: unknown, line: string): void {
   const equals = line.indexOf('=');
   const path = (equals < 0 ? line : line.slice(0, equals)).split('.');
@@ -106,7 +109,7 @@ function change(value: unknown, line: string): void {
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
-  // Not what all objects share.
+  // The shared prototypes must not change.
   return typeof value === 'object' && value !== null && value !== Object.prototype && value !== Array.prototype;
 }
 
@@ -147,16 +150,19 @@ const configValues: Target = {
   check(input) {
     const place = parseListenPlace(input);
     if (place !== undefined)
-      mustEqual(parseListenPlace(formatListenPlace(place)), place, 'a place is written as it is read');
+      mustEqual(parseListenPlace(formatListenPlace(place)), place, 'a formatted listen address is parsed as the same');
     const range = parseAddressRange(input);
     if (range !== undefined) {
-      must(createPeerList([range])(range.address), 'a range holds its own address');
-      must(range.prefixLength <= (range.family === 'ipv4' ? 32 : 128), 'a prefix of its family');
+      must(createPeerList([range])(range.address), 'a range contains its own address');
+      must(range.prefixLength <= (range.family === 'ipv4' ? 32 : 128), 'a prefix length fits its address family');
     }
     for (const amount of [parseSize(input), parseDuration(input)]) {
-      must(amount === undefined || (Number.isSafeInteger(amount) && amount >= 0), 'a whole amount');
+      must(
+        amount === undefined || (Number.isSafeInteger(amount) && amount >= 0),
+        'an amount is a safe integer that is not negative',
+      );
     }
-    if (isHostName(input)) must(isHostField(input), 'a host may stand in a Host field');
+    if (isHostName(input)) must(isHostField(input), 'a host name is a valid Host field');
   },
 };
 

@@ -1,4 +1,4 @@
-/** Credentials as clients send them and as operators keep them, and signed URLs. */
+/** Credentials as clients send them and as operators store them, and signed URLs. */
 
 import { parseBasic, parseNamedSecrets, readAuthorization } from '../../../src/guard/access/authorization.ts';
 import { parsePasswordHash } from '../../../src/guard/access/passwords.ts';
@@ -20,13 +20,13 @@ const authorization: Target = {
   check(input) {
     const [value = ''] = valuesOf(input);
     const credentials = readAuthorization([['authorization', value]]);
-    must(credentials !== undefined, 'a field that is there is read');
+    must(credentials !== undefined, 'a field that is present is read');
     must(
       /^[!#$%&'*+.^_`|~\w-]*$/.test(credentials.scheme) && credentials.scheme === credentials.scheme.toLowerCase(),
-      'a scheme',
+      'a scheme is a token in lower case',
     );
-    must(value.toLowerCase().startsWith(credentials.scheme), 'the scheme is what it begins with');
-    if (credentials.token68 !== '') must(value.endsWith(credentials.token68), 'the token is what it ends with');
+    must(value.toLowerCase().startsWith(credentials.scheme), 'the value begins with the scheme');
+    if (credentials.token68 !== '') must(value.endsWith(credentials.token68), 'the value ends with the token');
     for (const token of [credentials.token68, basic(input)]) checkBasic(token);
   },
 };
@@ -35,11 +35,14 @@ function checkBasic(token: string): void {
   const parsed = parseBasic(token);
   if (parsed === undefined) return;
   const { name, password } = parsed;
-  must(name !== '' && password !== '' && !name.includes(':'), 'a name and a password');
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
-  must(!/[\0-\x1f\x7f-\x9f]/.test(name + password), 'no control character');
+  must(
+    name !== '' && password !== '' && !name.includes(':'),
+    'name and password are not empty, and the name has no colon',
+  );
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the result must not contain them
+  must(!/[\0-\x1f\x7f-\x9f]/.test(name + password), 'name and password have no control character');
   const again = parseBasic(Buffer.from(`${name}:${password}`).toString('base64'));
-  mustEqual(again, parsed, 'what was read is read as the same');
+  mustEqual(again, parsed, 'formatted credentials are parsed as the same');
 }
 
 const secret = 'a secret of more than sixteen';
@@ -59,24 +62,30 @@ const signedUrls: Target = {
   ],
   words: ['rw-expires=', 'rw-key=', 'rw-signature=', '&', '?', 'k1', '0', '=', 'x=1', '%26', '#'],
   check(input) {
-    // A target has neither; a listener refuses it.
+    // A listener refuses targets with these characters.
     const received = input.replace(/[\r\n#\0]/g, '');
     const reading = readSignature(received);
     if (reading.kind === 'given' && verify(authority, reading) === 'right') {
-      // Nobody can make one: it is one of ours, its parameters perhaps at other places.
-      mustEqual(signedAgain(reading), reading, 'what passes is what was signed');
+      // A fuzzed signature cannot be forged: it is one of the seeds, perhaps with its parameters in other positions.
+      mustEqual(signedAgain(reading), reading, 'a URL that passes is one that was signed');
     }
     if (reading.kind === 'none') {
-      const mine = readSignature(signed(received));
-      must(mine.kind === 'given', 'what is signed is read');
-      mustEqual([mine.target, verify(authority, mine)], [received, 'right'], 'what is signed passes');
-      must(verify('other.example', mine) === 'wrong', 'for one host only');
-      must(verify(authority, { ...mine, target: `${mine.target}x` }) === 'wrong', 'for one target only');
-      must(verify(authority, { ...mine, expires: mine.expires + 1 }) === 'wrong', 'for one time only');
+      const own = readSignature(signed(received));
+      must(own.kind === 'given', 'a signature of a signed URL is read');
+      mustEqual([own.target, verify(authority, own)], [received, 'right'], 'a signed URL passes');
+      must(verify('other.example', own) === 'wrong', 'a signature is valid for one host only');
+      must(
+        verify(authority, { ...own, target: `${own.target}x` }) === 'wrong',
+        'a signature is valid for one target only',
+      );
+      must(
+        verify(authority, { ...own, expires: own.expires + 1 }) === 'wrong',
+        'a signature is valid for one expiry only',
+      );
     } else {
       const [, query = ''] = /\?(.*)$/s.exec(reading.target) ?? [];
       const isLeft = query.split('&').some((each) => /^rw-(?:expires|key|signature)(?:=|$)/.test(each));
-      must(!isLeft, 'no parameter of a signature is left');
+      must(!isLeft, 'the target has no parameter of a signature');
     }
   },
 };
@@ -110,19 +119,22 @@ const secretLists: Target = {
   check(input) {
     const reading = parseNamedSecrets(input, () => undefined);
     if (reading.kind === 'list') {
-      mustEqual(new Set(reading.secrets.map(({ name }) => name)).size, reading.secrets.length, 'each name once');
+      mustEqual(new Set(reading.secrets.map(({ name }) => name)).size, reading.secrets.length, 'each name occurs once');
       for (const { name, secret: value, line } of reading.secrets) {
-        must(name !== '' && value !== '' && !/[\r\n]/.test(name + value), 'a name and a secret of one line');
-        must((input.split('\n')[line - 1] ?? '').includes(value), 'it is in the line that is named');
+        must(
+          name !== '' && value !== '' && !/[\r\n]/.test(name + value),
+          'name and secret are not empty, and on one line',
+        );
+        must((input.split('\n')[line - 1] ?? '').includes(value), 'the secret is in the line that is stated');
       }
     } else {
       for (const piece of input.split(/[:\n]/)) {
-        must(piece.length < 12 || !reading.reason.includes(piece), 'no reason tells a secret');
+        must(piece.length < 12 || !reading.reason.includes(piece), 'no reason contains a secret');
       }
     }
     const hash = parsePasswordHash(input);
     if (hash.kind === 'hash')
-      must(128 * 2 ** hash.hash.ln * hash.hash.r <= 128 * 1024 * 1024, 'a check takes bounded memory');
+      must(128 * 2 ** hash.hash.ln * hash.hash.r <= 128 * 1024 * 1024, 'checking a password takes bounded memory');
   },
 };
 

@@ -1,4 +1,4 @@
-/** What the disk store reads back: rows of its index, and the sums of blocks. */
+/** Data that the disk store reads back: rows of its index, and checksums of blocks. */
 
 import { BlockSums, sumOf } from '../../../src/store/disk/bodies/block-sums.ts';
 import { parseRow, rowSum } from '../../../src/store/disk/index/index-rows.ts';
@@ -24,11 +24,15 @@ const indexRow: Target = {
       pinned_until: null,
       checksum: rowSum(place, metadata),
     };
-    // Only what was written passes: any other row has another sum.
+    // Only the row that was written is accepted: any other row has another checksum.
     const found = parseRow(row as unknown as Parameters<typeof parseRow>[0], key);
     if (found === undefined) return;
     const { key: k, variant: v, generation: g, sizeBytes, isInline } = found;
-    mustEqual({ key: k, variant: v, generation: g, sizeBytes, isInline }, place, 'a row with another sum is none');
+    mustEqual(
+      { key: k, variant: v, generation: g, sizeBytes, isInline },
+      place,
+      'a row with another checksum is refused',
+    );
   },
 };
 
@@ -47,17 +51,17 @@ const blockSums: Target = {
     mustEqual(
       [sums.get(-1), sums.get(count), sums.get(2 ** 31)],
       [undefined, undefined, undefined],
-      'none where none is told',
+      'a block without checksum has none',
     );
     for (let index = 0; index < Math.min(count, 50); index += 1) {
       const sum = sums.get(index);
-      if (sum !== undefined) must(sum.sizeBytes > 0 && sum.sizeBytes < 2 ** 32, 'a block that is there has bytes');
+      if (sum !== undefined) must(sum.sizeBytes > 0 && sum.sizeBytes < 2 ** 32, 'a block with a checksum has bytes');
     }
     const one = sumOf('g', 3, Buffer.from(input, 'latin1'));
     sums.set(3, one);
-    mustEqual(sums.get(3), input === '' ? undefined : one, 'what was noted is told');
+    mustEqual(sums.get(3), input === '' ? undefined : one, 'a checksum that was set is returned');
     sums.set(3, undefined);
-    mustEqual(sums.get(3), undefined, 'what was taken back is not');
+    mustEqual(sums.get(3), undefined, 'a checksum that was removed is not returned');
   },
 };
 

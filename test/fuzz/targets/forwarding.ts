@@ -1,4 +1,4 @@
-/** What proxies before this one have written: Forwarded, X-Forwarded-For, Via, CDN-Loop, and the PROXY protocol. */
+/** Statements of proxies in front: Forwarded, X-Forwarded-For, Via, CDN-Loop, and the PROXY protocol. */
 
 import { isIP } from 'node:net';
 import { createPeerList, isAddress, readForwardedChain } from '../../../src/guard/client.ts';
@@ -37,12 +37,12 @@ const forwarded: Target = {
       if (known.for?.includes(':') === true && !isAddress(known.for)) continue;
       const text = formatForwarded(known);
       const again = parseForwarded([text])?.map(withNodeName);
-      if (text !== '') mustEqual(again, [known], 'what is written is read as the same');
-      must(!/[\r\n\0]/.test(text), 'no line is broken');
+      if (text !== '') mustEqual(again, [known], 'a formatted element is parsed as the same');
+      must(!/[\r\n\0]/.test(text), 'a formatted element has no line break');
     }
-    // Behind what can be read, what a trusted proxy adds is the last word.
+    // A line that a trusted proxy adds behind valid lines is the last element.
     const added = parseForwarded([...valuesOf(input), 'for=192.0.2.9']);
-    mustEqual(added?.at(-1)?.for, '192.0.2.9', 'what is added in a line of its own is the last element');
+    mustEqual(added?.at(-1)?.for, '192.0.2.9', 'an element that is added in a line of its own is the last');
   },
 };
 
@@ -50,7 +50,7 @@ function withNodeName({ for: sender, host, proto }: ForwardedElement): Forwarded
   return { for: sender === undefined ? undefined : nodeName(sender), host, proto };
 }
 
-const toldWay: Target = {
+const senderChain: Target = {
   name: 'told-way',
   seeds: [
     '192.0.2.1',
@@ -67,10 +67,10 @@ const toldWay: Target = {
     ] as const) {
       const claimed = linesOf(name, input);
       checkSenders(claimed, trusted);
-      // Whatever clients claim: they are whom the first trusted proxy saw.
+      // Whatever a client claims, its address is the one that the first trusted proxy saw.
       const seen = trusted === 'forwarded' ? 'for=192.0.2.77, for=10.9.9.9' : '192.0.2.77, 10.9.9.9';
       const senders = sendersOf([...claimed, [name, seen]], trusted);
-      if (senders !== undefined) mustEqual(senders, ['192.0.2.77', '10.9.9.9'], 'no claim hides who has sent it');
+      if (senders !== undefined) mustEqual(senders, ['192.0.2.77', '10.9.9.9'], "no claim hides the client's address");
     }
   },
 };
@@ -78,12 +78,12 @@ const toldWay: Target = {
 function checkSenders(fields: Fields, trusted: 'x-forwarded' | 'forwarded'): void {
   for (const [at, sender] of (sendersOf(fields, trusted) ?? []).entries()) {
     const isName = sender === 'unknown' || /^_[\w.-]+$/.test(sender);
-    must(isAddress(sender) || isName, 'an address, or a name that hides one');
-    must(at === 0 || (isAddress(sender) && isTrusted(sender)), 'only trusted proxies behind the client');
+    must(isAddress(sender) || isName, 'a sender is an address, or a name that hides one');
+    must(at === 0 || (isAddress(sender) && isTrusted(sender)), 'all senders behind the client are trusted proxies');
   }
 }
 
-/** Undefined where the field is refused. */
+/** Returns `undefined` where the field is refused. */
 function sendersOf(fields: Fields, trusted: 'x-forwarded' | 'forwarded'): readonly string[] | undefined {
   try {
     return readForwardedChain(fields, trusted, isTrusted).senders;
@@ -101,13 +101,14 @@ const loops: Target = {
     const via = linesOf('via', input);
     const cdnLoop = linesOf('cdn-loop', input);
     const own = 'rangeway-zzz';
-    must(isLoop(withVia(via, '1.1', own), own.toUpperCase()), 'nothing before it in Via hides a loop');
-    must(isLoop([...via, ['via', `1.0 first, 1.1 ${own}, 2 last`]], own), 'nothing around it in Via hides a loop');
-    must(isCdnLoop(withCdnLoop(cdnLoop, own), own.toUpperCase()), 'nothing before it in CDN-Loop hides a loop');
-    // Proxies append to the line that is there.
+    must(isLoop(withVia(via, '1.1', own), own.toUpperCase()), 'no earlier member of Via hides a loop');
+    must(isLoop([...via, ['via', `1.0 first, 1.1 ${own}, 2 last`]], own), 'no other member of Via hides a loop');
+    must(isCdnLoop(withCdnLoop(cdnLoop, own), own.toUpperCase()), 'no earlier member of CDN-Loop hides a loop');
+    // Proxies append to an existing line.
     const appended = `${cdnLoop.at(-1)?.[1] ?? ''}, ${own}; a=b, other`;
     must(isCdnLoop([['cdn-loop', appended]], own), 'no open quote in CDN-Loop hides a loop');
-    if (!input.toLowerCase().includes(own)) must(!isLoop([...via, ...cdnLoop], own), 'no loop where there is none');
+    if (!input.toLowerCase().includes(own))
+      must(!isLoop([...via, ...cdnLoop], own), 'no loop is found where there is none');
   },
 };
 
@@ -131,23 +132,31 @@ const proxyProtocol: Target = {
     const reading = readProxyHeader(bytes);
     if (reading.kind === 'header') {
       const { peer, sizeBytes } = reading;
-      must(sizeBytes > 0 && sizeBytes <= bytes.length, 'the header is within what has come');
+      must(sizeBytes > 0 && sizeBytes <= bytes.length, 'the header is within the bytes that were received');
       const isPlace = peer === undefined || isIP(peer.address) !== 0 || (peer.address === '' && peer.port === 0);
-      must(isPlace && (peer?.port ?? 0) <= 65_535, 'an address and a port');
-      must(!/^::ffff:\d/.test(peer?.address ?? ''), 'an IPv4 address in its own form');
-      mustEqual(readProxyHeader(Buffer.concat([bytes, Buffer.from('more')])), reading, 'what follows changes nothing');
-      mustEqual(readProxyHeader(bytes.subarray(0, sizeBytes)), reading, 'it is over where it says');
-      mustEqual(readProxyHeader(bytes.subarray(0, sizeBytes - 1)).kind, 'more', 'it is not over before');
+      must(isPlace && (peer?.port ?? 0) <= 65_535, 'the peer has a valid address and port');
+      must(!/^::ffff:\d/.test(peer?.address ?? ''), 'an IPv4 address is not mapped to IPv6');
+      mustEqual(
+        readProxyHeader(Buffer.concat([bytes, Buffer.from('more')])),
+        reading,
+        'bytes behind the header have no effect',
+      );
+      mustEqual(readProxyHeader(bytes.subarray(0, sizeBytes)), reading, 'the header is complete at its stated end');
+      mustEqual(
+        readProxyHeader(bytes.subarray(0, sizeBytes - 1)).kind,
+        'more',
+        'the header is incomplete one byte earlier',
+      );
     } else if (reading.kind === 'more') {
-      must(bytes.length < 16_384 + 16, 'what has no end is refused');
+      must(bytes.length < 16_384 + 16, 'a header without end is refused');
     } else {
       mustEqual(
         readProxyHeader(Buffer.concat([bytes, Buffer.from('x')])).kind,
         'malformed',
-        'what is refused stays so',
+        'a refused header stays refused with more bytes',
       );
     }
   },
 };
 
-export const forwardingTargets: readonly Target[] = [forwarded, toldWay, loops, proxyProtocol];
+export const forwardingTargets: readonly Target[] = [forwarded, senderChain, loops, proxyProtocol];

@@ -1,11 +1,11 @@
-/** Requests in HTTP/1 as bytes, compared with what Node's own parser makes of them. */
+/** HTTP/1 requests as bytes: the listener's reader is compared with Node's own parser. */
 
 import { readWithLlhttp } from '../../support/clients/llhttp.ts';
 import { readAsListener } from '../../support/clients/own-reader.ts';
 import { differenceOf } from '../../support/clients/reader-differences.ts';
 import { must, mustEqual, type Target } from '../target.ts';
 
-/** Whole streams are compared, so that what one reader takes for a body and another for a request shows. */
+/** Whole streams are compared: that shows bytes which one reader takes for a body and the other for a request. */
 const http1: Target = {
   name: 'http1',
   seeds: [
@@ -64,18 +64,18 @@ const http1: Target = {
     const bytes = Buffer.from(input, 'latin1');
     const ours = readAsListener([bytes]);
     const difference = differenceOf(ours, readWithLlhttp([bytes]));
-    must(difference === undefined, `ours is theirs, or stricter: ${difference}`);
+    must(difference === undefined, `the listener reads the same as Node, or is stricter: ${difference}`);
     for (const request of ours.requests) {
-      must(!/[^!-~]/.test(request.method + request.target), 'no sign in a request line that splits it');
+      must(!/[^!-~]/.test(request.method + request.target), 'no character splits the request line');
       for (const [name, value] of [...request.fields, ...request.trailers]) {
-        must(/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name), 'a name is a token in lower case');
-        // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not be there
-        must(!/[\0-\x08\x0a-\x1f\x7f]|^[\t ]|[\t ]$/.test(value), 'no sign in a value that splits its line');
+        must(/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name), 'a field name is a token in lower case');
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: the result must not contain them
+        must(!/[\0-\x08\x0a-\x1f\x7f]|^[\t ]|[\t ]$/.test(value), 'no character splits the line of a field value');
       }
     }
-    // Pieces of every length at every place would take too long for long inputs.
+    // One length of pieces only: all lengths at all offsets would take too long for long inputs.
     const pieceBytes = 1 + (input.length % 7) + Math.floor(input.length / 512);
-    mustEqual(readAsListener(cut(bytes, pieceBytes)), ours, 'pieces change nothing');
+    mustEqual(readAsListener(cut(bytes, pieceBytes)), ours, 'the result does not depend on how the bytes are split');
   },
 };
 

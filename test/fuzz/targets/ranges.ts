@@ -1,4 +1,4 @@
-/** Range, Content-Range, validators, conditions, and what is framed of them. */
+/** Range, Content-Range, multipart/byteranges, validators, preconditions and dates. */
 
 import { formatHttpDate, parseHttpDate } from '../../../src/semantics/http-date.ts';
 import { evaluatePreconditions } from '../../../src/semantics/precondition.ts';
@@ -28,35 +28,38 @@ const range: Target = {
     mustEqual(
       parseRange(input.replace(/^bytes/i, 'bYtEs'), { maxRanges }),
       parsed,
-      'the case of the unit means nothing',
+      'the case of the unit has no effect',
     );
     if (parsed.kind === 'ignored') return;
-    must(parsed.specs.length >= 1 && parsed.specs.length <= maxRanges, 'no more ranges than are allowed');
-    mustEqual(parseRange(formatRange(parsed.specs), { maxRanges }), parsed, 'what is written is read as the same');
+    must(parsed.specs.length >= 1 && parsed.specs.length <= maxRanges, 'the number of ranges is limited');
+    mustEqual(parseRange(formatRange(parsed.specs), { maxRanges }), parsed, 'a formatted Range is parsed as the same');
     for (const sizeBytes of [0, 1, 7, 100]) checkSelection(parsed.specs, sizeBytes);
     checkLarge(parsed.specs);
   },
 };
 
-/** Against an array of booleans. */
+/** Checks the selection against an array with a boolean for each byte. */
 function checkSelection(specs: readonly RangeSpec[], sizeBytes: number): void {
   const wanted = Array.from({ length: sizeBytes }, (_, at) => specs.some((spec) => isIn(spec, at, sizeBytes)));
   const selection = selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 });
   if (selection.kind === 'whole') {
-    mustEqual(sizeBytes, 0, 'the whole is the answer where there is no byte');
+    mustEqual(sizeBytes, 0, 'only an empty body is answered in whole');
     return;
   }
-  must((selection.kind === 'partial') === wanted.includes(true), 'it is satisfiable where a byte is in it');
+  must(
+    (selection.kind === 'partial') === wanted.includes(true),
+    'a range set is satisfiable exactly where it contains a byte',
+  );
   if (selection.kind === 'unsatisfiable') return;
   const got = Array.from({ length: sizeBytes }, () => 0);
   for (const { start, end } of selection.spans) {
-    must(start >= 0 && start < end && end <= sizeBytes, 'spans are inside');
+    must(start >= 0 && start < end && end <= sizeBytes, 'spans are inside the body');
     for (let at = start; at < end; at += 1) got[at] = (got[at] ?? 0) + 1;
   }
   mustEqual(
     got.map((count) => count === 1),
     wanted,
-    'each byte is in one span where it is in a range',
+    'each byte of a range is in exactly one span',
   );
 }
 
@@ -70,8 +73,8 @@ function checkLarge(specs: readonly RangeSpec[]): void {
     const selection = selectRanges(specs, Number.MAX_SAFE_INTEGER, { coalesceGapBytes });
     if (selection.kind !== 'partial') continue;
     const bytes = selection.spans.reduce((sum, { start, end }) => sum + BigInt(end) - BigInt(start), 0n);
-    must(bytes <= BigInt(Number.MAX_SAFE_INTEGER), 'no more bytes than there are');
-    must(selection.spans.length <= specs.length, 'no more spans than ranges');
+    must(bytes <= BigInt(Number.MAX_SAFE_INTEGER), 'no more bytes are selected than the body has');
+    must(selection.spans.length <= specs.length, 'there are no more spans than ranges');
   }
 }
 
@@ -82,11 +85,11 @@ const rangePassed: Target = {
   check(input) {
     const passed = passedRange(valuesOf(input).slice(0, 1));
     if (passed === undefined) return;
-    mustEqual(passedRange([passed]), passed, 'it is passed on as it is the second time');
+    mustEqual(passedRange([passed]), passed, 'a passed Range is passed unchanged the second time');
     const parsed = parseRange(passed, { maxRanges: 100 });
     if (parsed.kind === 'ignored') return;
-    const asked = Array.from({ length: 100 }, (_, at) => parsed.specs.filter((spec) => isIn(spec, at, 100)).length);
-    must(asked.every((count) => count <= 1) || parsed.specs.length === 1, 'no byte is asked for twice');
+    const counts = Array.from({ length: 100 }, (_, at) => parsed.specs.filter((spec) => isIn(spec, at, 100)).length);
+    must(counts.every((count) => count <= 1) || parsed.specs.length === 1, 'no byte is requested twice');
   },
 };
 
@@ -97,13 +100,18 @@ const contentRange: Target = {
   check(input) {
     const parsed = parseContentRange(input);
     const unsatisfied = parseUnsatisfiedRange(input);
-    must(parsed === undefined || unsatisfied === undefined, 'it is of one form');
-    if (unsatisfied !== undefined) must(Number.isSafeInteger(unsatisfied) && unsatisfied >= 0, 'a length');
+    must(parsed === undefined || unsatisfied === undefined, 'only one of the two forms matches');
+    if (unsatisfied !== undefined)
+      must(Number.isSafeInteger(unsatisfied) && unsatisfied >= 0, 'a length is a safe integer that is not negative');
     if (parsed === undefined) return;
     const { span, sizeBytes } = parsed;
-    must(span.start < span.end && span.end <= (sizeBytes ?? span.end), 'the span is inside');
+    must(span.start < span.end && span.end <= (sizeBytes ?? span.end), 'the span is inside the body');
     must(Number.isSafeInteger(span.end) && Number.isSafeInteger(sizeBytes ?? 0), 'no number was rounded');
-    mustEqual(parseContentRange(formatContentRange(span, sizeBytes)), parsed, 'what is written is read as the same');
+    mustEqual(
+      parseContentRange(formatContentRange(span, sizeBytes)),
+      parsed,
+      'a formatted field is parsed as the same',
+    );
   },
 };
 
@@ -123,13 +131,13 @@ const multipart: Target = {
     );
     const body = heads.map((head, at) => Buffer.from(head).toString('latin1') + partOf(selection.spans[at]));
     const whole = `${body.join('')}${Buffer.from(tail).toString('latin1')}`;
-    mustEqual(whole.length, sizeBytes, 'the length is that of all');
+    mustEqual(whole.length, sizeBytes, 'the stated length is that of the whole body');
     const parts = `\r\n${whole}`.split(`\r\n--${'b'.repeat(32)}`);
-    mustEqual(parts.length, selection.spans.length + 2, 'a part for each span');
+    mustEqual(parts.length, selection.spans.length + 2, 'there is a part for each span');
     for (const part of parts.slice(1, -1)) {
       const [head = '', ...more] = part.split('\r\n\r\n');
-      mustEqual(more.length, 1, 'one head and one body');
-      mustEqual(head.split('\r\n').length, contentType === undefined ? 2 : 3, 'no field was added');
+      mustEqual(more.length, 1, 'a part has one head and one body');
+      mustEqual(head.split('\r\n').length, contentType === undefined ? 2 : 3, 'a part has no other field');
     }
   },
 };
@@ -144,14 +152,15 @@ const entityTags: Target = {
   words: ['W/', '"', '"a"', ', ', '*', 'w/', '\u00ff'],
   check(input) {
     const tag = parseEntityTag(input);
-    if (tag !== undefined) mustEqual(input, `${tag.kind === 'weak' ? 'W/' : ''}"${tag.opaque}"`, 'nothing around it');
+    if (tag !== undefined)
+      mustEqual(input, `${tag.kind === 'weak' ? 'W/' : ''}"${tag.opaque}"`, 'a tag is the whole value');
     const list = parseEntityTagList(input);
     if (list === undefined || list === '*') return;
     const text = list.map(({ kind, opaque }) => `${kind === 'weak' ? 'W/' : ''}"${opaque}"`).join(', ');
-    mustEqual(parseEntityTagList(text), list, 'what is written is read as the same');
+    mustEqual(parseEntityTagList(text), list, 'a formatted list is parsed as the same');
     must(
       list.every(({ opaque }) => !/[" \t]/.test(opaque)),
-      'no quote and no white space in a tag',
+      'a tag has no quote and no white space',
     );
   },
 };
@@ -182,11 +191,14 @@ const preconditions: Target = {
     must(put.kind !== 'not-modified', 'an unsafe method gets no 304 (RFC 9110 §13.2.2)');
     const failed = evaluatePreconditions({ method: 'PUT', fields: [...fields, ['if-match', '"other"']] }, stored, now);
     const isAlone = !fields.some(([name]) => name === 'if-match');
-    if (isAlone) mustEqual(failed.kind, 'precondition-failed', 'If-Match holds whatever else is there');
+    if (isAlone) mustEqual(failed.kind, 'precondition-failed', 'If-Match fails whatever the other fields are');
     const isFailed = get.kind === 'precondition-failed';
-    mustEqual(isFailed && put.kind !== 'precondition-failed', false, 'what fails for GET fails for PUT');
+    mustEqual(isFailed && put.kind !== 'precondition-failed', false, 'a precondition that fails for GET fails for PUT');
     const ranged = evaluatePreconditions({ method: 'GET', fields: [...fields, ['if-range', 'W/"v1"']] }, stored, now);
-    must(ranged.kind !== 'proceed' || ranged.range === 'ignore', 'a weak tag lets no range be sent (§13.1.5)');
+    must(
+      ranged.kind !== 'proceed' || ranged.range === 'ignore',
+      'If-Range with a weak tag allows no range (RFC 9110 §13.1.5)',
+    );
   },
 };
 
@@ -197,11 +209,11 @@ const dates: Target = {
   check(input) {
     const instant = parseHttpDate(input, now);
     if (instant === undefined) return;
-    must(Number.isInteger(instant) && instant % 1000 === 0, 'whole seconds');
+    must(Number.isInteger(instant) && instant % 1000 === 0, 'a date has whole seconds');
     const text = formatHttpDate(instant);
-    // A leap second at the end of the year 9999 is in the year 10000, which no field can hold.
+    // A leap second at the end of 9999 is in the year 10000, which an HTTP date cannot express.
     if (instant < Date.UTC(10_000, 0))
-      mustEqual(parseHttpDate(text, now), instant, 'what is written is read as the same');
+      mustEqual(parseHttpDate(text, now), instant, 'a formatted date is parsed as the same');
   },
 };
 

@@ -35,24 +35,27 @@ const target: Target = {
   words: ['/', '..', '/../', '%2e', '%2F', '%5C', '%', '%25', '?', '#', 'http://', '@', ':80', ';', '\\', '%00', '//'],
   check(input) {
     const { path, query } = normaliseTarget(input);
-    mustEqual(normaliseTarget(`${path}${query}`), { path, query }, 'normal twice is normal once');
+    mustEqual(normaliseTarget(`${path}${query}`), { path, query }, 'the normal form of a normal form is itself');
     if (input.startsWith('/')) {
-      must(path.startsWith('/') && !/\/\.\.?(?:\/|$)/.test(path), 'no step out of the root');
-      must(!/%2e/i.test(path) || /%(?![0-9A-F]{2})/.test(path), 'no dot is hidden by an encoding');
+      must(path.startsWith('/') && !/\/\.\.?(?:\/|$)/.test(path), 'the normal form has no dot segment');
+      must(!/%2e/i.test(path) || /%(?![0-9A-F]{2})/.test(path), 'no dot is percent-encoded');
       must(!path.includes('?'), 'the query begins at the first question mark');
       checkReadings(splitTarget(input).path);
     }
     for (const method of ['GET', 'OPTIONS']) {
       const reading = readTarget(method, input, 'http');
       if (reading.kind === 'refused') continue;
-      must(reading.target.startsWith('/') || (reading.target === '*' && method === 'OPTIONS'), 'origin-form or *');
-      must(!/[\0-\x20\x7f-\uffff#]/.test(reading.target), 'no character that splits a request line');
-      if (reading.authority !== undefined) must(isAuthority(reading.authority), 'an authority that is one');
+      must(
+        reading.target.startsWith('/') || (reading.target === '*' && method === 'OPTIONS'),
+        'the target is in origin-form, or * for OPTIONS',
+      );
+      must(!/[\0-\x20\x7f-\uffff#]/.test(reading.target), 'no character splits the request line');
+      if (reading.authority !== undefined) must(isAuthority(reading.authority), 'the authority is valid');
     }
   },
 };
 
-/** A path that is let pass stays below the root however an origin decodes, splits and cleans it. */
+/** An accepted path stays below the root, however an origin decodes, splits and normalises it. */
 function checkReadings(path: string): void {
   must(pathReadings(path)[0] === normaliseTarget(path).path, 'the first reading is the normal form');
   if (hidesStepUp(path) || stepsOut(path, '/')) return;
@@ -65,7 +68,7 @@ function checkReadings(path: string): void {
     for (const segment of text.split('/').slice(1)) {
       if (segment === '..') depth -= 1;
       else if (segment !== '.') depth += 1;
-      must(depth >= 0, 'no step out of the root');
+      must(depth >= 0, 'no reading of the path leaves the root');
     }
   }
 }
@@ -87,11 +90,15 @@ const authority: Target = {
     for (const scheme of ['http', 'https'] as const) {
       const normal = normaliseAuthority(input, scheme);
       if (normal === undefined) continue;
-      mustEqual(normaliseAuthority(normal, scheme), normal, 'normal twice is normal once');
-      mustEqual(normaliseAuthority(input.toUpperCase(), scheme), normal, 'case means nothing');
-      must(isAuthority(normal), 'a listener takes it');
-      must(!/[\s/@?#\\%]/.test(normal), 'nothing that ends an authority is in it');
-      mustEqual(URL.parse(`${scheme}://${normal}/x`)?.pathname ?? '/x', '/x', 'a URL ends it where it ends');
+      mustEqual(normaliseAuthority(normal, scheme), normal, 'the normal form of a normal form is itself');
+      mustEqual(normaliseAuthority(input.toUpperCase(), scheme), normal, 'case has no effect');
+      must(isAuthority(normal), 'a listener accepts the normal form');
+      must(!/[\s/@?#\\%]/.test(normal), 'no character ends the authority early');
+      mustEqual(
+        URL.parse(`${scheme}://${normal}/x`)?.pathname ?? '/x',
+        '/x',
+        'a URL parser ends the authority at the same place',
+      );
     }
   },
 };
@@ -101,7 +108,7 @@ const keys: Target = {
   seeds: ['h\n/a\n?x\nh\n/a?x\n', 'h\n/a b\n\nh /a\nb\n', 'a.example\n/\n?\na.example\n/?\n'],
   words: ['\n', ' ', '/', '?', 'http://', 'a.example', '%20'],
   check(input) {
-    // As they are after routing: visible characters, and the query from its question mark on.
+    // Parts as they are after routing: visible characters only, and the query with its question mark.
     const [a = '', p = '', q = '', b = '', r = '', s = ''] = valuesOf(input).map((part) => part.replace(/[^!-~]/g, ''));
     const [one, other] = [
       { authority: a.replace(/[/?]/g, ''), path: `/${p.replace(/\?/g, '')}`, query: q === '' ? '' : `?${q}` },
@@ -110,7 +117,11 @@ const keys: Target = {
     for (const scheme of ['http', 'https'] as const) {
       const keyOf = (parts: typeof one) => cacheKey({ originScope: 'http://origin.example', scheme, ...parts });
       const isSame = one.authority === other.authority && one.path === other.path && one.query === other.query;
-      mustEqual(keyOf(one) === keyOf(other), isSame, 'a key for each resource');
+      mustEqual(
+        keyOf(one) === keyOf(other),
+        isSame,
+        'two targets have the same key exactly where all parts are the same',
+      );
     }
   },
 };
@@ -144,22 +155,33 @@ const requestFraming: Target = {
     for (const version of ['1.0', '1.1', '2']) {
       const framing = readRequestFraming(version, fields);
       if (framing.kind === 'none')
-        must(lengths.length + codings.length === 0, 'what is framed is not taken for unframed');
+        must(lengths.length + codings.length === 0, 'a request with framing fields is not taken for one without body');
       if (framing.kind === 'length') {
-        mustEqual([lengths.length, codings.length], [1, 0], 'one length and nothing else');
+        mustEqual([lengths.length, codings.length], [1, 0], 'a length comes from one Content-Length alone');
         must(
           /^[0-9]+$/.test(lengths[0] ?? '') && BigInt(lengths[0] ?? '') === BigInt(framing.sizeBytes),
-          'that very number',
+          'the length is the number of the field',
         );
       }
       if (framing.kind === 'chunked')
-        mustEqual([lengths, codings.map((each) => each.toLowerCase())], [[], ['chunked']], 'chunked alone');
+        mustEqual(
+          [lengths, codings.map((each) => each.toLowerCase())],
+          [[], ['chunked']],
+          'chunked comes from one Transfer-Encoding alone',
+        );
     }
     const response = readFraming('GET', 200, fields, '1.1');
     if (response.kind === 'framed' && response.framing === 'length') {
-      mustEqual([lengths.length, codings.length], [1, 0], 'a response is framed in one way');
+      mustEqual(
+        [lengths.length, codings.length],
+        [1, 0],
+        'the length of a response comes from one Content-Length alone',
+      );
     }
-    must(response.kind === 'ill_framed' || lengths.length + codings.length <= 1, 'what is there twice is refused');
+    must(
+      response.kind === 'ill_framed' || lengths.length + codings.length <= 1,
+      'a response with two framing fields is refused',
+    );
   },
 };
 
@@ -172,12 +194,12 @@ const query: Target = {
     const all = text.slice(1).split('&');
     for (const selection of [{ keep: ['a', 'utm_*'] }, { ignore: ['a', 'utm_*'] }, 'all', 'none'] as const) {
       const kept = selectParameters(text, selection);
-      mustEqual(selectParameters(kept, selection), kept, 'what counts counts the second time');
-      must(kept === '' || kept.startsWith('?'), 'a query, or none');
+      mustEqual(selectParameters(kept, selection), kept, 'a second selection changes nothing');
+      must(kept === '' || kept.startsWith('?'), 'the result is a query, or empty');
       const rest = kept === '' ? [] : kept.slice(1).split('&');
       let at = 0;
       for (const each of all) if (each === rest[at]) at += 1;
-      mustEqual(at, rest.length, 'parameters as they were, in their order');
+      mustEqual(at, rest.length, 'parameters are unchanged and in their order');
     }
     const ignored = selectParameters(text, { ignore: ['a'] });
     must(
@@ -185,9 +207,13 @@ const query: Target = {
         .slice(1)
         .split('&')
         .some((each) => !each.includes(';') && (each === 'a' || each.startsWith('a='))),
-      'what is ignored does not count',
+      'an ignored parameter is left out',
     );
-    mustEqual(hasParameter(`${text === '' ? '?' : `${text}&`}zz=1`, ['zz']), true, 'what is there is found');
+    mustEqual(
+      hasParameter(`${text === '' ? '?' : `${text}&`}zz=1`, ['zz']),
+      true,
+      'a parameter that is present is found',
+    );
   },
 };
 
@@ -198,11 +224,11 @@ const cookies: Target = {
   check(input) {
     const found = parseCookies(linesOf('cookie', input));
     for (const { name, pair } of found) {
-      must(!pair.includes(';') && pair.startsWith(name), 'one cookie, which begins with its name');
-      mustEqual(parseCookies([['cookie', pair]]), [{ name, pair }], 'what was read is read as the same');
+      must(!pair.includes(';') && pair.startsWith(name), 'a pair is one cookie, and begins with its name');
+      mustEqual(parseCookies([['cookie', pair]]), [{ name, pair }], 'a parsed cookie is parsed as the same');
     }
     const more = parseCookies([...linesOf('cookie', input), ['cookie', 'zz=1']]);
-    mustEqual(more, [...found, { name: 'zz', pair: 'zz=1' }], 'nothing hides what follows');
+    mustEqual(more, [...found, { name: 'zz', pair: 'zz=1' }], 'no cookie hides those that follow');
   },
 };
 
@@ -212,11 +238,15 @@ const negotiated: Target = {
   words: ['text/html', 'application/problem+json', '*/*', ';q=', '0.5', '1', ', ', '"', ';', '=', '*'],
   check(input) {
     const accepted = parseAccept(input);
-    for (const [type, weight] of accepted) must(type === type.toLowerCase() && weight >= 0 && weight <= 1, 'a weight');
+    for (const [type, weight] of accepted)
+      must(
+        type === type.toLowerCase() && weight >= 0 && weight <= 1,
+        'a type is in lower case, and its weight from 0 to 1',
+      );
     for (const type of ['text/html', 'application/problem+json']) {
-      must(weightOf(type, accepted) >= 0 && weightOf(type, accepted) <= 1, 'a weight from 0 to 1');
+      must(weightOf(type, accepted) >= 0 && weightOf(type, accepted) <= 1, 'the weight of a type is from 0 to 1');
       const preferred = parseAccept(`${input}, ${type};q=1`);
-      mustEqual(weightOf(type, preferred), 1, 'what is preferred is');
+      mustEqual(weightOf(type, preferred), 1, 'a type with q=1 has the weight 1');
     }
     for (const name of [
       'accept',
@@ -228,12 +258,12 @@ const negotiated: Target = {
       'x-any',
     ]) {
       const normal = normalValue(name, input);
-      mustEqual(normalValue(name, normal), normal, 'the form of a form is itself');
+      mustEqual(normalValue(name, normal), normal, 'the normal form of a normal form is itself');
       must(
         input.trim() === '' ||
           name.startsWith('accept') ||
           normal.replace(/[\s,]/g, '') === input.replace(/[\s,]/g, ''),
-        'nothing is lost',
+        'only white space and commas change',
       );
     }
   },

@@ -1,4 +1,4 @@
-/** Bodies in chunks: what is read of them, what is none, and that it does not matter in which pieces they come. */
+/** Chunked bodies: which are read, which are refused, and that it does not matter in which pieces they arrive. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -15,7 +15,7 @@ type Outcome =
   | { readonly kind: 'end'; readonly content: string; readonly usedBytes: number; readonly trailers: Fields }
   | { readonly kind: 'more' | ErrorCode; readonly content: string };
 
-/** What the pieces are read as, those that lie behind a decision left out. */
+/** Reads the pieces up to the first that decides. */
 function readPieces(text: string, places: readonly number[]): Outcome {
   const bytes = Buffer.from(text, 'latin1');
   const decoder = new ChunkedDecoder(limits);
@@ -33,7 +33,7 @@ function readPieces(text: string, places: readonly number[]): Outcome {
   return { kind: 'more', content };
 }
 
-/** In one piece, and in pieces of one byte. */
+/** Reads a text in one piece, and in pieces of one byte. */
 function readBothWays(text: string): Outcome[] {
   const everywhere = Array.from(text, (_character, at) => at);
   return [readPieces(text, []), readPieces(text, everywhere)];
@@ -46,7 +46,7 @@ const sized = (size: string) => `${size}\r\nabc\r\n0\r\n\r\n`;
 /** A body with these trailer lines, each with its end. */
 const trailed = (lines: string) => `3\r\nabc\r\n0\r\n${lines}\r\n`;
 
-describe('a body in chunks', () => {
+describe('a chunked body', () => {
   it.each<[text: string, content: string, ...trailers: Fields]>([
     ['0\r\n\r\n', ''],
     ['00000\r\n\r\n', ''],
@@ -73,7 +73,7 @@ describe('a body in chunks', () => {
     expect(readBothWays(`${text}\r\n0\r\n\r\nGET`)).toEqual([end, end]);
   });
 
-  it('is taken out of the bytes without a copy, as far as it has come', () => {
+  it('is returned without a copy, as far as it has arrived', () => {
     const bytes = Buffer.from('5\r\nabcdefgh', 'latin1');
     const { pieces } = new ChunkedDecoder(limits).read(bytes.subarray(0, 6));
     expect(pieces.map(String)).toEqual(['abc']);
@@ -98,9 +98,9 @@ describe('a body in chunks', () => {
   });
 });
 
-describe('what is no body in chunks', () => {
+describe('a malformed chunked body', () => {
   const rows: Readonly<Record<string, readonly string[]>> = {
-    'RFC 9112 §7.1: a size is of hexadecimal digits': [
+    'RFC 9112 §7.1: a size consists of hexadecimal digits': [
       ...[
         'xyz',
         '+3',
@@ -125,11 +125,11 @@ describe('what is no body in chunks', () => {
     'RFC 9112 §7.1: there is no white space around a size, and none in extensions (RFC 9110 §5.6.3)': [
       ...[' 3', '\t3', '3 ', '3\t', '3 ;a', '3; a', '3;a =b', '3;a= b', '3;a=b ', '3;a="b" '],
     ].map(sized),
-    'RFC 9112 §7.1: a size is a number that everyone counts': [
+    'RFC 9112 §7.1: a size is below 2^53 and has 16 digits at most': [
       ...['20000000000000', 'fffffffffffffff', 'ffffffffffffffff', '10000000000000003', 'fffffffffffffffff'],
       ...['00000000000000003', '0'.repeat(1000)],
     ].map(sized),
-    'RFC 9112 §7.1.1: an extension has a name, and perhaps a token or a quoted string': [
+    'RFC 9112 §7.1.1: an extension has a name, and optionally a token or a quoted string': [
       ...[
         '3;',
         '3;;a',
@@ -177,11 +177,11 @@ describe('what is no body in chunks', () => {
       '3\r\nabc \r\n0\r\n\r\n',
       '3\r\nabc;\r\n0\r\n\r\n',
     ],
-    'RFC 9112 §7.1.2: a trailer section is of field lines': [
+    'RFC 9112 §7.1.2: a trailer section consists of field lines': [
       ...['X\r\n', ' X: y\r\n', 'X : y\r\n', 'X: y\r\n z\r\n', 'X: y\n', 'X: y\r', 'X: y\nZ: a\r\n', 'X: y\rZ: a\r\n'],
       ...['X: y\0z\r\n', 'X: y\x7f\r\n', ': y\r\n', 'X y: z\r\n', 'GET /smuggled HTTP/1.1\r\nHost: a\r\n', '\n', '\r'],
     ].map(trailed),
-    'RFC 9110 §6.5.1: a trailer section does not frame': [
+    'RFC 9110 §6.5.1: a trailer section has no framing fields': [
       'Content-Length: 5\r\n',
       'content-length: 0\r\n',
       'Transfer-Encoding: chunked\r\n',
@@ -202,15 +202,15 @@ describe('a limit', () => {
     ['a larger chunk', '20000000000000\r\na', bad],
     ['the longest extension', `${extended(16_384)}0\r\n\r\n`, 'end'],
     ['a longer extension', `${extended(16_385)}0\r\n\r\n`, bad],
-    ['the longest extensions of some chunks', `${extended(1024).repeat(16)}0\r\n\r\n`, 'end'],
-    ['longer extensions of some chunks', `${extended(1024).repeat(16)}0;a\r\n\r\n`, bad],
+    ['the longest extensions of several chunks', `${extended(1024).repeat(16)}0\r\n\r\n`, 'end'],
+    ['longer extensions of several chunks', `${extended(1024).repeat(16)}0;a\r\n\r\n`, bad],
     ['an extension without end', `1;${'x'.repeat(16_500)}`, bad],
     ['digits without end', '0'.repeat(16_500), bad],
     ['the largest trailer section', trailed(`X: ${'y'.repeat(395)}\r\n`), 'end'],
     ['a larger trailer section', trailed(`X: ${'y'.repeat(396)}\r\n`), 'fields_too_large'],
     ['a trailer without end', `0\r\nX: ${'y'.repeat(400)}`, 'fields_too_large'],
     ['trailers without end', `0\r\n${'X: y\r\n'.repeat(70)}`, 'fields_too_large'],
-    ['as many trailers as there may be', trailed('X: y\r\n'.repeat(8)), 'end'],
+    ['the most trailers', trailed('X: y\r\n'.repeat(8)), 'end'],
     ['more trailers', trailed('X: y\r\n'.repeat(9)), 'fields_too_large'],
   ])('of %s', (_name, text, kind) => {
     expect(kinds(text)).toEqual([kind, kind]);
@@ -220,7 +220,7 @@ describe('a limit', () => {
 describe('any bytes', () => {
   const places = fc.array(fc.nat(200), { maxLength: 6 }).map((found) => found.toSorted((a, b) => a - b));
 
-  it('are read alike in whatever pieces they come', () => {
+  it('are read the same in whatever pieces they arrive', () => {
     let bodies = 0;
     const property = fc.property(chunkedText, places, (text, found) => {
       const [whole, single] = readBothWays(text);
@@ -229,7 +229,7 @@ describe('any bytes', () => {
       if (whole?.kind === 'end') bodies += 1;
     });
     fc.assert(property, { numRuns: 2000 });
-    // Chance leaves enough of them sound.
+    // Enough random texts stay valid.
     expect(bodies).toBeGreaterThan(200);
   });
 });

@@ -1,4 +1,4 @@
-/** Our reader of requests against Node's own, on the same bytes: it reads the same requests, or fewer. */
+/** Our request reader and Node's own, on the same bytes: ours reads the same requests, or fewer. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -7,11 +7,11 @@ import { readAsListener } from '../../support/clients/own-reader.ts';
 import { differenceOf } from '../../support/clients/reader-differences.ts';
 import { streamText } from '../../support/values/request-arbitraries.ts';
 
-/** More runs than usual find what is rare. */
+/** More runs than the default find rarer differences. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;
 const runs = 30 * Number(RANGEWAY_TEST_RUNS);
 
-/** The same streams each time, unless more of them are asked for. */
+/** The default number of runs uses the same streams each time. */
 const seed = runs === 9000 ? { seed: 20_261_122 } : {};
 
 describe('a stream of requests', () => {
@@ -27,7 +27,7 @@ describe('a stream of requests', () => {
       if (ours.fault !== undefined && theirs.fault !== undefined) counted.refusedByBoth += 1;
     });
     fc.assert(property, { numRuns: runs, ...seed });
-    // Chance leaves enough of them sound, and spoils enough.
+    // Enough random streams stay valid, and enough are damaged.
     expect(counted.read).toBeGreaterThan(runs);
     expect(counted.refusedByBoth).toBeGreaterThan(runs / 10);
   });

@@ -1,4 +1,4 @@
-/** Responses whose body the system sends from a file: what clients get, and what is told of it. */
+/** Responses whose body the system sends from a file (move): what clients get, and the deliveries that are reported. */
 
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
@@ -9,7 +9,7 @@ import { patternBytes } from '../../support/values/pattern-body.ts';
 const body = patternBytes(0, 60_000);
 const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
 
-/** Answers with a body that is sent from a file, with so much room, and what cannot be read then. */
+/** Responds with a body that is moved from a file: with room in the socket for `rooms`, and, if `isGone`, an unreadable rest. */
 class Ground {
   readonly deliveries: Delivery[] = [];
   readonly asked: ProxyRequest[] = [];
@@ -44,7 +44,7 @@ describe('a body that the system sends from a file', () => {
     ['a part of the body', [{ headBytes: 1000, bodyBytes: 777 }]],
     ['all but one byte', [{ headBytes: 1000, bodyBytes: body.length - 1 }]],
     ['nothing', []],
-  ])('comes with its head, the socket taking %s at once, and the next one does', async (_name, rooms) => {
+  ])('arrives with its head, and so do later ones, when the socket takes %s at once', async (_name, rooms) => {
     const ground = new Ground();
     ground.rooms = rooms;
     await using listener = await ground.open();
@@ -63,7 +63,7 @@ describe('a body that the system sends from a file', () => {
     ['nothing', [], 0],
     ['a part of the head', [{ headBytes: 10, bodyBytes: 0 }], 0],
     ['a part of the body', [{ headBytes: 1000, bodyBytes: 777 }], 777],
-  ])('is cut where the rest is gone, the socket having taken %s', async (_name, rooms, bytesSent) => {
+  ])('is cut where the rest is gone and the socket has taken %s', async (_name, rooms, bytesSent) => {
     const ground = new Ground();
     Object.assign(ground, { rooms, isGone: true });
     await using listener = await ground.open();
@@ -80,7 +80,7 @@ describe('a body that the system sends from a file', () => {
     ['proxy-protocol', true],
     ['unix', true],
     ['tls', false],
-  ])('is told over %s whether it takes that: %s', async (carrier, isMoved) => {
+  ])('is moved over %s: %s', async (carrier, isMoved) => {
     const ground = new Ground();
     ground.rooms = [{ headBytes: 1000, bodyBytes: 10_000 }];
     await using listener = await ground.open(carrier);
@@ -99,7 +99,7 @@ describe('a body that the system sends from a file', () => {
     expect(ground.bodies.map(({ moves }) => moves)).toEqual([0]);
   });
 
-  it('waits for its turn behind the response before it', async () => {
+  it('waits for the responses before it', async () => {
     const ground = new Ground();
     await using listener = await ground.open();
     await using client = await listener.connect();

@@ -1,4 +1,4 @@
-/** Bytes that were lent for a response are given back when the system has taken them, and not before. */
+/** Lent buffers of a response are given back when the system has taken their bytes, and not before. */
 
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
@@ -10,11 +10,11 @@ import { patternBytes } from '../../support/values/pattern-body.ts';
 const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
 const chunkBytes = 64 * 1024;
 
-/** What is lent is wiped when it is given back. */
+/** Lends buffers for responses, and wipes each buffer when it is given back. */
 class Lender {
   lent = 0;
   givenBack = 0;
-  /** How many chunks were out at once. */
+  /** The most buffers that were lent at the same time. */
   mostOut = 0;
   delivered = 0;
   readonly #sizeBytes: number;
@@ -71,15 +71,15 @@ class Lender {
   }
 }
 
-// The last is more than a system holds for a client that does not read.
+// The last size is more than a system buffers for a client that does not read.
 const sizes = [100, 20_000, 1_000_000, 96 * 1024 * 1024];
 const kinds = ['bytes', 'stream'] as const;
 
-describe('what was lent for a response', () => {
+describe('a lent buffer', () => {
   const rows = (['tcp', 'tls'] as const).flatMap((carrier) =>
     kinds.flatMap((kind) => sizes.map((size): [Carrier, 'bytes' | 'stream', number] => [carrier, kind, size])),
   );
-  it.each(rows)('over %s as %s, %i bytes of it, is given back when it has left', async (carrier, kind, sizeBytes) => {
+  it.each(rows)('over %s as %s, of %i bytes, is given back when they have left', async (carrier, kind, sizeBytes) => {
     const lender = new Lender(kind, sizeBytes);
     await using listener = await openListener(lender.respond, { carrier });
     await using client = await listener.connect();
@@ -94,7 +94,7 @@ describe('what was lent for a response', () => {
   });
 
   it.each(kinds.flatMap((kind) => sizes.map((size): ['bytes' | 'stream', number] => [kind, size])))(
-    'over HTTP/2 as %s, %i bytes of it, is given back when it has left',
+    'over HTTP/2 as %s, of %i bytes, is given back when they have left',
     async (kind, sizeBytes) => {
       const lender = new Lender(kind, sizeBytes);
       await using listener = await openListener(lender.respond, { http2: true });
@@ -111,7 +111,7 @@ describe('what was lent for a response', () => {
     },
   );
 
-  it('is not given back where the client leaves before it has taken it', async () => {
+  it('is not given back where the client leaves before taking it', async () => {
     const lender = new Lender('bytes', 96 * 1024 * 1024);
     await using listener = await openListener(lender.respond);
     const client = await listener.connect();

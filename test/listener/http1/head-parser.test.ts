@@ -1,4 +1,4 @@
-/** Heads of requests: what is read of them, what is none, and that it does not matter in which pieces they come. */
+/** Heads of requests: which are read, which are refused, and that it does not matter in which pieces they arrive. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -13,10 +13,10 @@ const wide: HeadLimits = { targetBytes: 8192, fieldsBytes: 32_768, maxFieldCount
 
 const bad = 'malformed_request';
 
-/** What the last of the pieces is read as, or the first of them that decides. */
-function readPieces(text: string, places: readonly number[], given = limits): HeadReading {
+/** Reads growing pieces of a text; returns the reading of the first that decides. */
+function readPieces(text: string, places: readonly number[], headLimits = limits): HeadReading {
   const bytes = Buffer.from(text, 'latin1');
-  const parser = new HeadParser(given);
+  const parser = new HeadParser(headLimits);
   for (const [at, end] of [...places, bytes.length].entries()) {
     const piece = bytes.subarray(0, end);
     const reading = at === 0 ? parser.readFirst(piece) : parser.read(piece);
@@ -25,18 +25,18 @@ function readPieces(text: string, places: readonly number[], given = limits): He
   return { kind: 'more' };
 }
 
-/** A plain head as any other: `plain-head.test.ts` says which ones are plain. */
+/** Turns a plain head into a common one: `plain-head.test.ts` tests which heads are plain. */
 function spelledOut(reading: HeadReading): HeadReading {
   return reading.kind === 'plain' ? { ...reading, kind: 'head', head: spellOut(reading.head) } : reading;
 }
 
-/** In one piece, and in pieces of one byte. */
-function readBothWays(text: string, given = limits): HeadReading[] {
+/** Reads a text in one piece, and in pieces of one byte. */
+function readBothWays(text: string, headLimits = limits): HeadReading[] {
   const everywhere = Array.from(text, (_character, at) => at);
-  return [readPieces(text, [], given), readPieces(text, everywhere, given)];
+  return [readPieces(text, [], headLimits), readPieces(text, everywhere, headLimits)];
 }
 
-/** What a fault tells besides its code is for people. */
+/** The code of a fault, without its detail for people; else the kind of the reading. */
 function codeOf(reading: HeadReading): HeadReading['kind'] | ErrorCode {
   return reading.kind === 'fault' ? reading.code : reading.kind;
 }
@@ -57,7 +57,7 @@ describe('a head', () => {
     [line('get / HTTP/1.1'), 'get', '/', '1.1', ['host', 'a']],
     [line('OPTIONS * HTTP/1.1'), 'OPTIONS', '*', '1.1', ['host', 'a']],
     [line("!#$%&'*+-.^_`|~09azAZ /x HTTP/1.1"), "!#$%&'*+-.^_`|~09azAZ", '/x', '1.1', ['host', 'a']],
-    // Whether a target is one is judged where its form is known.
+    // Targets are validated later, where their form is known.
     [line('GET !"#$%[\\]^`{|}~ HTTP/1.1'), 'GET', '!"#$%[\\]^`{|}~', '1.1', ['host', 'a']],
     [field('X:'), 'GET', '/', '1.1', ['x', '']],
     [field('X: '), 'GET', '/', '1.1', ['x', '']],
@@ -77,7 +77,7 @@ describe('a head', () => {
     expect(readBothWays(text)).toEqual([head, head]);
   });
 
-  it('ends where it ends, whatever follows', () => {
+  it('ends at its empty line, whatever follows', () => {
     const text = line('GET / HTTP/1.1');
     for (const rest of ['\r\n\r\n', 'abc', '\0', 'GET / HTTP/1.1\r\n\r\n', 'x'.repeat(10_000)]) {
       expect(readPieces(text + rest, [])).toMatchObject({ kind: 'head', sizeBytes: text.length });
@@ -85,7 +85,7 @@ describe('a head', () => {
     }
   });
 
-  it('may come after another', () => {
+  it('may follow another head', () => {
     const parser = new HeadParser(limits);
     for (const text of [line('GET /1 HTTP/1.1'), `\r\n${line('GET /2 HTTP/1.0')}`, lines(''), '\0']) {
       const bytes = Buffer.from(text, 'latin1');
@@ -116,9 +116,9 @@ describe('a head', () => {
   });
 });
 
-describe('what is no head', () => {
+describe('a malformed head', () => {
   const rows: Readonly<Record<string, readonly string[]>> = {
-    'RFC 9112 §2.2: a line ends with CR LF, and neither is anywhere else': [
+    'RFC 9112 §2.2: a line ends with CR LF, and neither occurs elsewhere': [
       'GET / HTTP/1.1\nHost: a\n\n',
       'GET / HTTP/1.1\rHost: a\r\r',
       'GET / HTTP/1.1\r\r\nHost: a\r\n\r\n',
@@ -169,7 +169,7 @@ describe('what is no head', () => {
       `${'G'.repeat(100_000)}`,
       line(`${'G'.repeat(100_000)} / HTTP/1.1`),
     ],
-    'RFC 9112 §3.2: a target is of visible characters': [
+    'RFC 9112 §3.2: a target consists of visible characters': [
       line('GET /\x7f HTTP/1.1'),
       line('GET /\0 HTTP/1.1'),
       line('GET /\x01 HTTP/1.1'),
@@ -200,7 +200,7 @@ describe('what is no head', () => {
       field('X\xa0: y'),
       field('X\0: y'),
     ],
-    'RFC 9112 §5.2: no line goes on in the next one': [
+    'RFC 9112 §5.2: no line is folded': [
       field('X: y\r\n z'),
       field('X: y\r\n\tz'),
       field('X: y\r\n '),
@@ -223,15 +223,15 @@ describe('what is no head', () => {
       field('X: y\rTransfer-Encoding: chunked'),
       field('X: y\nTransfer-Encoding: chunked'),
     ],
-    // White space may be there (RFC 9112 §5.1), but not all readers take a tab off.
-    'RFC 9112 §6: what frames is read alike by all': [
+    // White space is allowed there (RFC 9112 §5.1), but some recipients do not remove a tab.
+    'RFC 9112 §6: all recipients read framing fields alike': [
       field('Transfer-Encoding: chunked\t'),
       field('transfer-encoding:chunked \t'),
       field('TRANSFER-ENCODING:\t'),
       field('Content-Length: 3\t'),
       field('X: y\r\ncontent-length:3 \t'),
     ],
-    'what is of another protocol': [
+    'bytes of another protocol': [
       'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
       '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
       'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n',
@@ -263,9 +263,9 @@ describe('a limit', () => {
     ['garbage in a target without end', `GET ${target(1000)}\0${target(100_000)}`, bad, 1200],
     ['the largest section', lines(sized(400)), 'head'],
     ['a larger section', lines(sized(401)), 'fields_too_large'],
-    ['the largest section of some lines', lines(sized(100).repeat(4)), 'head'],
-    ['a larger section of some lines', lines(sized(100).repeat(4) + sized(5)), 'fields_too_large'],
-    // A line counts the space after its colon though it has none.
+    ['the largest section of several lines', lines(sized(100).repeat(4)), 'head'],
+    ['a larger section of several lines', lines(sized(100).repeat(4) + sized(5)), 'fields_too_large'],
+    // A line counts a space after its colon even where it has none.
     [
       'a section that counts as larger than it is',
       lines(`${sized(100).repeat(3)}X:${'y'.repeat(96)}\r\n`),
@@ -276,7 +276,7 @@ describe('a limit', () => {
     ['a name without end', `GET / HTTP/1.1\r\n${'X'.repeat(100_000)}`, 'fields_too_large', 450],
     ['garbage in a value without end', `GET / HTTP/1.1\r\nX: y\x01${'y'.repeat(100_000)}`, bad, 450],
     ['lines without end', `GET / HTTP/1.1\r\n${'X: y\r\n'.repeat(10_000)}`, 'fields_too_large', 450],
-    ['as many lines as there may be', lines('X: y\r\n'.repeat(8)), 'head'],
+    ['the most lines', lines('X: y\r\n'.repeat(8)), 'head'],
     ['more lines', lines('X: y\r\n'.repeat(9)), 'fields_too_large'],
   ];
   it.each(rows)('of %s', (_name, text, code, sizeBytesAtMost = text.length) => {
@@ -288,7 +288,7 @@ describe('a limit', () => {
 describe('any bytes', () => {
   const places = fc.array(fc.nat(400), { maxLength: 6 }).map((found) => found.toSorted((a, b) => a - b));
 
-  it('are read alike in whatever pieces they come', () => {
+  it('are read the same in whatever pieces they arrive', () => {
     let heads = 0;
     const property = fc.property(headText, places, (text, found) => {
       const whole = readPieces(text, []);
@@ -302,21 +302,21 @@ describe('any bytes', () => {
       if (whole.kind === 'head') heads += 1;
     });
     fc.assert(property, { numRuns: 2000 });
-    // Chance leaves enough of them sound.
+    // Enough random texts stay valid.
     expect(heads).toBeGreaterThan(200);
   });
 
   it.each([
     ['a target', 0, `GET /${'x'.repeat(1000)}`],
-    // A request line is read again when it is whole.
+    // A request line is read again when it is complete.
     ['a value', 16, `GET / HTTP/1.1\r\nX: ${'y'.repeat(1000)}`],
     ['many lines', 16, `GET / HTTP/1.1\r\n${'X: y\r\n'.repeat(200)}`],
-  ])('are looked at once, however many pieces they come in: %s', (_name, from, text) => {
+  ])('are read once, however many pieces they arrive in: %s', (_name, from, text) => {
     const bytes = Buffer.from(text, 'latin1');
     const parser = new HeadParser(wide);
     for (let end = 1; end <= bytes.length; end += 1) {
       expect(parser.read(bytes.subarray(0, end))).toEqual({ kind: 'more' });
-      // It would be a fault now. The last bytes may be the start of a line end.
+      // Reading these bytes again would be a fault. The last ones may be the start of a line end.
       if (end - 3 > from) bytes.fill(0, 0, end - 3);
     }
   });

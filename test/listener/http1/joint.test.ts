@@ -1,16 +1,16 @@
-/** Heads and bodies in one piece: nothing that is still to be read is written over. */
+/** Heads and bodies joined in one buffer: bytes that are still to be read are never overwritten. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { joinedBytes, WriteBuffer } from '../../../src/listener/http1/response-writer.ts';
 
-describe('what was joined', () => {
+describe('a joined response', () => {
   it('is the head and the body', () => {
     const joined = new WriteBuffer().join('head\xe4', [Buffer.from('bo'), Buffer.alloc(0), Buffer.from('dy')], 9);
     expect(joined.toString('latin1')).toBe('head\xe4body');
   });
 
-  it('stays as it is until it is taken back, however much comes after it', () => {
+  it('stays unchanged until it is taken back, however many responses follow', () => {
     const step = fc.record({ sizeBytes: fc.integer({ min: 2, max: joinedBytes }), isTaken: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
@@ -28,7 +28,7 @@ describe('what was joined', () => {
     );
   });
 
-  it('is written into the same bytes again once it was taken back', () => {
+  it('leaves its memory to the next one once it is taken back', () => {
     const joint = new WriteBuffer();
     const first = joint.join('a', [], 1);
     joint.takeBack(first);

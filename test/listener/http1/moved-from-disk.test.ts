@@ -1,4 +1,4 @@
-/** Clients of a disk store whose bytes the system moves: every byte right, whatever they ask for and however they read. */
+/** Responses from a disk store whose bytes the system moves: every byte is right, for any request and any way of reading. */
 
 import { truncate } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
@@ -28,13 +28,13 @@ const fields = {
 };
 
 const available = loadMoveToSocket();
-/** The calls of the system where they are, and elsewhere what does the same. */
+/** The system calls where they are available, and a replacement that copies. */
 const ways: readonly [way: string, move: MoveToSocket][] = [
   ['copied', copyToSocket()],
   ...(available === undefined ? [] : [['moved by the system', available] as [string, MoveToSocket]]),
 ];
 
-/** A listener before a store on disk, next to no memory in front, that has the file and has read all of it. */
+/** Opens a listener in front of a disk store with a small memory tier. The file is stored, and has been read once. */
 async function open(move: MoveToSocket, carrier: Carrier = 'tcp', memoryBytes = blockSizeBytes) {
   const reads = new SteeredReads();
   const moved = { bytes: 0 };
@@ -58,7 +58,7 @@ async function open(move: MoveToSocket, carrier: Carrier = 'tcp', memoryBytes = 
     return client;
   };
   const client = await connect();
-  // Stored, and read once more.
+  // The first request stores the file, the second reads it from the disk.
   for (let at = 0; at < 2; at += 1) expect((await client.exchange(get())).body.equals(content)).toBe(true);
   const [body = ''] = await bodyFiles(dir);
   return { reads, moved, ground, body, client, connect };
@@ -78,7 +78,7 @@ const ranges: readonly (readonly [start: number, end: number])[] = [
   [100, 200],
 ];
 
-/** Asks for a range, which is right. */
+/** Requests a range, and expects its bytes. */
 async function expectRange(client: RawClient, start: number, end: number): Promise<void> {
   const response = await client.exchange(ranged(start, end));
   expect(response.status).toBe(206);
@@ -87,7 +87,7 @@ async function expectRange(client: RawClient, start: number, end: number): Promi
 }
 
 describe.each(ways)('bytes from the disk, %s', (_way, move) => {
-  it('are those of the whole and of ranges, again and again, on one connection', async () => {
+  it('are right for the whole and for ranges, repeatedly on one connection', async () => {
     const { client, moved } = await open(move);
     for (let round = 0; round < 3; round += 1) {
       for (const [start, end] of ranges) await expectRange(client, start, end);
@@ -97,7 +97,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     }
   });
 
-  it('are followed by other responses as they should be', async () => {
+  it('are followed by correct other responses', async () => {
     const { client } = await open(move);
     for (const [start, end] of ranges) {
       await expectRange(client, start, end);
@@ -110,7 +110,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     }
   });
 
-  it('are the parts of a multipart', async () => {
+  it('are the parts of a multipart response', async () => {
     const { client } = await open(move);
     const response = await client.exchange(get(`Range: bytes=10-200000,300000-300001,${sizeBytes - 50_000}-\r\n`));
     expect(response.status).toBe(206);
@@ -127,7 +127,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     await expectRange(client, 0, 100_000);
   });
 
-  it('are in the order of the requests of a pipeline', async () => {
+  it('are in the order of pipelined requests', async () => {
     const { client } = await open(move);
     client.send(ranges.map(([start, end]) => ranged(start, end)).join('') + get() + ranged(7, 70_000));
     for (const [start, end] of [...ranges, [0, sizeBytes] as const, [7, 70_000] as const]) {
@@ -138,7 +138,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
   it.each<[version: string, lines: string]>([
     ['1.0', ''],
     ['1.1', 'Connection: close\r\n'],
-  ])('are whole where the connection ends behind them: HTTP/%s', async (version, lines) => {
+  ])('are complete where the connection ends behind them: HTTP/%s', async (version, lines) => {
     const { connect } = await open(move);
     const client = await connect();
     const response = await client.exchange(get(lines, version));
@@ -147,7 +147,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     expect(await client.rest()).toBe('');
   });
 
-  it('arrive at clients that read in small steps, and at others beside them', async () => {
+  it('reach clients that read in small steps, and faster clients beside them', async () => {
     const { connect } = await open(move);
     const readSlowly = async () => {
       const client = await connect();
@@ -173,7 +173,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     await Promise.all([readSlowly(), readFast(), readSlowly(), readFast()]);
   });
 
-  it('go to clients that stay though others leave midway', async () => {
+  it('reach clients that stay while others leave midway', async () => {
     const { connect, client } = await open(move);
     for (let at = 0; at < 10; at += 1) {
       const leaving = await connect();
@@ -189,14 +189,14 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     ['looked', true],
     ['unix', true],
     ['tls', false],
-  ])('go over %s, which has them moved: %s', async (carrier, isMoved) => {
+  ])('reach clients over %s, moved: %s', async (carrier, isMoved) => {
     const { client, moved } = await open(move, carrier);
     for (const [start, end] of ranges) await expectRange(client, start, end);
     expect((await client.exchange(get())).body.equals(content)).toBe(true);
     expect(moved.bytes > 0).toBe(isMoved);
   });
 
-  it('are sent from the file for 32 KiB to 1 MiB at once; a client that does not take them has the rest in memory', async () => {
+  it('are a file body for 32 KiB to 1 MiB, a body in memory below, and a stream above', async () => {
     const { ground } = await open(move);
     const kindOf = async (range: string) => (await ground.bodyFor({ fields: { range } })).kind;
     await kindOf('bytes=100-199');
@@ -207,7 +207,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     expect(await kindOf('bytes=0-')).toBe('stream');
   });
 
-  it('of less than 128 KiB are copied from memory, where it has them', async () => {
+  it('of less than 128 KiB are copied from memory, where the memory tier has them', async () => {
     const openAsked = async () => {
       const { ground, reads } = await open(move, 'tcp', 2 * sizeBytes);
       const ask = async (range: string) => {
@@ -223,15 +223,15 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
       ['bytes', 0],
       ['bytes', 0],
     ]);
-    // A file is closed after a second without use, which a busy machine may take between two requests.
+    // A file is closed after a second without use. On a busy machine that may happen between two requests.
     await expect.poll(async () => (await openAsked())('bytes=2000000-2131071')).toEqual(['file', 139_264]);
   });
 
-  it('are mended where a file was damaged, a minute after it was checked', async () => {
+  it('are repaired where a file was damaged, a minute after it was checked', async () => {
     const { client, connect, reads, body, moved } = await open(move);
     for (const [at, place] of [5, 700_000, sizeBytes - 1].entries()) {
       for (const [start, end] of ranges) await expectRange(client, start, end);
-      // Nothing is on its way any more that the system would read from the file as it leaves.
+      // No response is on its way any more whose bytes the system would read from the file.
       await flipBit(body, place);
       for (let passed = 0; passed < 66; passed += 1) reads.pass(950);
       const again = await connect();
@@ -241,7 +241,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     }
   });
 
-  it('are right or none where a file was cut short just now', async () => {
+  it('are right or missing where a file was just truncated', async () => {
     const { connect, client, body } = await open(move);
     for (const [start, end] of ranges) await expectRange(client, start, end);
     await truncate(body, 1_000_000);
@@ -250,7 +250,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     cut.send(ranged(start, end));
     const first = await cut.response();
     expect(first?.body.equals(content.subarray(start, start + first.body.length)) ?? true).toBe(true);
-    // Whoever comes next finds it mended.
+    // The next request finds the file repaired.
     const next = await connect();
     await expectRange(next, start, end);
     expect((await next.exchange(get())).body.equals(content)).toBe(true);

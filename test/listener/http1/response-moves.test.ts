@@ -1,4 +1,4 @@
-/** Responses whose bytes the system moves: in their order, whole, counted, and only where nothing comes between. */
+/** Responses whose bytes the system moves: in order, complete, counted, and only behind bytes that have left. */
 
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
@@ -12,12 +12,12 @@ import { patternBytes } from '../../support/values/pattern-body.ts';
 const body = patternBytes(0, 100_000);
 const head = 'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n';
 
-/** A place whose socket keeps what is written and moved, in its order. */
+/** A place whose socket records all written and moved bytes, in order. */
 class Place {
   movedBytes = 0;
   turns = 0;
   readonly output: Uint8Array[] = [];
-  /** To be called when what was written is taken. */
+  /** Callbacks to call when written bytes are taken. */
   readonly untaken: (() => void)[] = [];
   readonly context = { writeBuffer: new WriteBuffer() };
   readonly fake = {
@@ -61,7 +61,7 @@ class Place {
   }
 }
 
-/** A writer whose turn it is, and that has begun. */
+/** Creates a writer that has its turn, and has begun its response. */
 function begun(place: Place, isChunked = false): ResponseWriter {
   const writer = new ResponseWriter(place, () => {});
   writer.takeTurn();
@@ -71,7 +71,7 @@ function begun(place: Place, isChunked = false): ResponseWriter {
 
 const latin1 = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
 
-/** Writing ahead of this tick's end is over. */
+/** Waits until the writes of this tick are over. */
 const tick = () => new Promise<void>((resolve) => process.nextTick(resolve));
 
 describe('a response writer', () => {
@@ -81,7 +81,7 @@ describe('a response writer', () => {
     ['the head, and a part', { headBytes: head.length, bodyBytes: 5 }, 5, head.length + 5],
     ['a part of the head', { headBytes: 10, bodyBytes: 0 }, 0, 10],
     ['nothing', { headBytes: 0, bodyBytes: 0 }, 0, 0],
-  ])('has the head and the body moved, the socket taking %s', async (_name, room, moved, counted) => {
+  ])('moves the head and the body, when the socket takes %s', async (_name, room, moved, counted) => {
     const place = new Place();
     const writer = begun(place);
     await tick();
@@ -93,7 +93,7 @@ describe('a response writer', () => {
     expect(place.text).toBe(head + Buffer.from(body).toString('latin1'));
   });
 
-  it('says after what was moved that there is no more room, until what is written then has been taken', async () => {
+  it('has no more room after moved bytes until the bytes written next are taken', async () => {
     const place = new Place();
     const writer = begun(place);
     await tick();
@@ -111,7 +111,7 @@ describe('a response writer', () => {
     expect([writer.move(content), writer.write(rest), place.untaken]).toEqual([0, true, []]);
   });
 
-  it('writes nothing more after what was moved into a socket that has ended, and has room for nobody', async () => {
+  it('writes nothing more after moved bytes into a socket that has ended, and has no room', async () => {
     const place = new Place();
     const writer = begun(place);
     await tick();
@@ -123,13 +123,13 @@ describe('a response writer', () => {
 
   it.each<[name: string, change: (place: Place, writer: ResponseWriter) => void, isChunked?: boolean]>([
     ['in chunks', () => {}, true],
-    ['behind what was just written', (_place, writer) => void writer.write(body.subarray(0, 100))],
-    ['behind what waits in the process', (place) => void Object.assign(place.fake, { writableLength: 1 })],
+    ['behind bytes that were just written', (_place, writer) => void writer.write(body.subarray(0, 100))],
+    ['behind bytes that wait in the process', (place) => void Object.assign(place.fake, { writableLength: 1 })],
     ['on a socket that has ended', (place) => void Object.assign(place.fake, { writable: false })],
     ['on a socket that has failed', (place) => void Object.assign(place.fake, { errored: new Error('reset') })],
     ['on a socket that is gone', (place) => void Object.assign(place.fake, { destroyed: true })],
-    ['on one without a descriptor', (place) => void Object.assign(place.fake, { _handle: null })],
-    ['on one whose descriptor is closed', (place) => void Object.assign(place.fake, { _handle: { fd: -1 } })],
+    ['on a socket without a descriptor', (place) => void Object.assign(place.fake, { _handle: null })],
+    ['on a socket whose descriptor is closed', (place) => void Object.assign(place.fake, { _handle: { fd: -1 } })],
   ])('moves nothing %s', async (_name, change, isChunked) => {
     const place = new Place();
     const writer = begun(place, isChunked);
@@ -150,7 +150,7 @@ describe('a response writer', () => {
     expect(writer.unsentBytes).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('moves nothing before its turn, and an interim response is before the head', async () => {
+  it('moves nothing before its turn, and puts an interim response before the head', async () => {
     const place = new Place();
     const writer = new ResponseWriter(place, () => {});
     const interim = 'HTTP/1.1 103 Early Hints\r\n\r\n';
@@ -165,7 +165,7 @@ describe('a response writer', () => {
     expect(place.text).toBe(interim + head + Buffer.from(body).toString('latin1'));
   });
 
-  it('moves what comes after what was moved, without the head', async () => {
+  it('moves the rest of the body without the head', async () => {
     const place = new Place();
     const writer = begun(place);
     await tick();
@@ -175,22 +175,22 @@ describe('a response writer', () => {
   });
 });
 
-describe('what a client has taken', () => {
+describe('the bytes that a client has taken', () => {
   it.each<[name: string, socket: object, movedBytes: number | undefined, taken: number]>([
-    ['of what was written', { bytesWritten: 10, writableLength: 3 }, undefined, 7],
-    ['with what was moved', { bytesWritten: 10, writableLength: 3, _handle: null }, 100, 107],
+    ['counted from written bytes', { bytesWritten: 10, writableLength: 3 }, undefined, 7],
+    ['including moved bytes', { bytesWritten: 10, writableLength: 3, _handle: null }, 100, 107],
     [
-      'as the handle knows it',
+      'counted by the handle',
       { bytesWritten: 99, writableLength: 3, _handle: { bytesWritten: 20, writeQueueSize: 5 } },
       100,
       115,
     ],
-  ])('is told %s', (_name, socket, movedBytes, taken) => {
+  ])('are %s', (_name, socket, movedBytes, taken) => {
     expect(takenBytes({ socket: socket as Socket, ...(movedBytes !== undefined && { movedBytes }) })).toBe(taken);
   });
 });
 
-/** A handler that gives a body to move, and keeps what became of it. */
+/** A handler that responds with a body to move, and records the deliveries. */
 class Ground {
   readonly deliveries: Delivery[] = [];
   readonly bodies: MovingBody[] = [];
@@ -221,11 +221,11 @@ describe('a body that can be moved', () => {
     ['proxy-protocol', true],
     ['unix', true],
     ['tls', false],
-  ])('arrives whole over %s, which moves it: %s', async (carrier, isMoved) => {
+  ])('arrives complete over %s, moved: %s', async (carrier, isMoved) => {
     const context = new Ground();
     await using listener = await openListener(context.respond, { carrier });
     await using client = await listener.connect();
-    // Unix sockets have less room than the others.
+    // Unix sockets have smaller buffers than the others.
     context.rooms = [{ headBytes: 1000, bodyBytes: 20_000 }, allRoom];
     client.send(get());
     const response = await client.response();
@@ -236,7 +236,7 @@ describe('a body that can be moved', () => {
     expect(context.bodies[0]?.isClosed).toBe(true);
   });
 
-  it('is followed by the next response, on a connection that is kept and in a pipeline', async () => {
+  it('is followed by the next response, on a persistent connection and in a pipeline', async () => {
     const context = new Ground();
     await using listener = await openListener(context.respond);
     await using client = await listener.connect();
@@ -251,7 +251,7 @@ describe('a body that can be moved', () => {
     expect(context.deliveries.every(({ bytesSent, complete }) => complete && bytesSent === body.length)).toBe(true);
   });
 
-  it('comes after interim responses', async () => {
+  it('follows interim responses', async () => {
     const context = new Ground();
     context.onRequest = (request) => request.sendInterim({ status: 103, fields: [['link', '</a>']] });
     await using listener = await openListener(context.respond);
@@ -261,7 +261,7 @@ describe('a body that can be moved', () => {
     expect((await client.response())?.body.equals(body)).toBe(true);
   });
 
-  it('is not asked for anything by HEAD', async () => {
+  it('is not moved for HEAD', async () => {
     const context = new Ground();
     await using listener = await openListener(context.respond);
     await using client = await listener.connect();
@@ -272,7 +272,7 @@ describe('a body that can be moved', () => {
     expect(context.moves[0]).toBe(0);
   });
 
-  it('is not moved where it goes in chunks', async () => {
+  it('is not moved where it is sent in chunks', async () => {
     const context = new Ground();
     context.sizeBytes = undefined;
     await using listener = await openListener(context.respond);
@@ -282,7 +282,7 @@ describe('a body that can be moved', () => {
     expect(context.moves).toEqual([0]);
   });
 
-  it('is moved where the end of the connection ends it', async () => {
+  it('is moved where it is close-delimited', async () => {
     const context = new Ground();
     context.sizeBytes = undefined;
     await using listener = await openListener(context.respond);
@@ -295,7 +295,7 @@ describe('a body that can be moved', () => {
   it.each<[name: string, sizeBytes: number]>([
     ['fewer', body.length + 1],
     ['more', body.length - 1],
-  ])('that has %s bytes than it says never looks whole', async (_name, sizeBytes) => {
+  ])('that has %s bytes than its length never looks complete', async (_name, sizeBytes) => {
     const context = new Ground();
     context.sizeBytes = sizeBytes;
     await using listener = await openListener(context.respond);
@@ -305,7 +305,7 @@ describe('a body that can be moved', () => {
     await expect.poll(() => context.deliveries).toMatchObject([{ complete: false, error: { code: 'internal' } }]);
   });
 
-  it('that a client leaves is closed, and told of', async () => {
+  it('whose client leaves is closed, and its delivery is reported', async () => {
     const context = new Ground();
     context.rooms = [{ headBytes: 1000, bodyBytes: 1 }];
     await using listener = await openListener(context.respond);

@@ -1,28 +1,28 @@
-/** Asks the admin API of a process that was started. */
+/** A client of the admin API of a started process. */
 
 import type { RangewayProcess } from '../processes/rangeway-process.ts';
 
 /** The token of the servers that tests start. */
 export const adminToken = 'a-token-for-the-tests';
 
-/** What makes a server take it. */
+/** The environment in which a server accepts it. */
 export const adminEnvironment = { RANGEWAY_TEST_ADMIN_TOKEN: adminToken };
 
-/** An admin listener on a free port. */
+/** The configuration of an admin listener on a free port. */
 export const adminConfig = { listen: '127.0.0.1:0', token: 'env:RANGEWAY_TEST_ADMIN_TOKEN' };
 
-/** One answer. */
+/** One response. `json` is undefined where the media type is not JSON. */
 export interface AdminAnswer {
   readonly status: number;
   readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: what it says is what a test is about.
+  // biome-ignore lint/suspicious/noExplicitAny: tests check its shape.
   readonly json: any;
 }
 
-/** Asks; with a body it is JSON. */
+/** Sends a request. A body is sent as JSON. */
 export type AskAdmin = (method: string, path: string, body?: object) => Promise<AdminAnswer>;
 
-/** Finds the admin listener in what a process says when it is ready. */
+/** Finds the URL of the admin listener in the output of a process, and returns a client for it. */
 export async function findAdmin(
   process: Pick<RangewayProcess, 'waitFor'>,
 ): Promise<AskAdmin & { readonly url: string }> {

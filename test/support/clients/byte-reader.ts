@@ -2,7 +2,7 @@
 
 import type { Readable } from 'node:stream';
 
-/** Pulls bytes from a stream; one call at a time. After the stream's end, what is missing is simply not there. */
+/** Pulls bytes from a stream, one call at a time. After the end of the stream, reads return fewer bytes. */
 export class ByteReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -11,7 +11,7 @@ export class ByteReader {
     this.#chunks = stream.iterator({ destroyOnReturn: false });
   }
 
-  /** The bytes before the delimiter, which is consumed; undefined when the stream ends before it. */
+  /** Reads the bytes before the delimiter, and consumes it. Returns undefined when the stream ends first. */
   async until(delimiter: string): Promise<Buffer | undefined> {
     for (;;) {
       const at = this.#rest.indexOf(delimiter, 0, 'latin1');
@@ -24,7 +24,7 @@ export class ByteReader {
     }
   }
 
-  /** The next bytes, fewer at the end of the stream. */
+  /** Reads the next bytes; fewer at the end of the stream. */
   async take(sizeBytes: number): Promise<Buffer> {
     while (this.#rest.length < sizeBytes) if (!(await this.#more())) break;
     const bytes = this.#rest.subarray(0, sizeBytes);

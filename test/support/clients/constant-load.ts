@@ -1,4 +1,4 @@
-/** Clients that ask all the time, over old connections and new ones, for little and for much, and what failed of it. */
+/** A constant load: clients over reused and new connections that request small and slow bodies, and a tally of failures. */
 
 import { Agent, get, type RequestOptions } from 'node:http';
 import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
@@ -6,37 +6,37 @@ import { get as getOverTls, Agent as TlsAgent } from 'node:https';
 import { patternBytes } from '../values/pattern-body.ts';
 import { testAuthority } from '../values/tls-certificate.ts';
 
-/** What is asked for: a small body, and one that takes its time. Both are the pattern. */
+/** The requested bodies: a small one, and a slow one. Both are pattern bodies. */
 export interface LoadTarget {
-  /** Without TLS, and with it: such as `http://127.0.0.1:8080`. */
+  /** Base URLs without and with TLS, such as `http://127.0.0.1:8080`. */
   readonly http: string;
   readonly https: string;
   readonly small: { readonly path: string; readonly sizeBytes: number };
   readonly slow: { readonly path: string; readonly sizeBytes: number };
 }
 
-/** What has come of it. */
+/** The outcome of a load. */
 export interface LoadTally {
-  /** Whole, by who has asked. */
+  /** Numbers of complete responses, by the name of the client. */
   readonly done: Readonly<Record<string, number>>;
-  /** What a client was not given, or was given wrong. */
+  /** Requests that failed or got wrong bytes. */
   readonly failures: readonly string[];
-  /** Requests over HTTP/2 that the server said it had not taken: clients send them again (RFC 9113 §6.8). */
+  /** Requests over HTTP/2 that the server refused unprocessed. Clients send them again (RFC 9113 §6.8). */
   readonly resent: number;
 }
 
-/** A load that is on. */
+/** A running load. */
 export interface ConstantLoad {
-  /** What has been done whole so far, by who has asked. */
-  count(who: string): number;
-  /** Lets all clients finish what they ask for. */
+  /** Returns the number of complete responses so far of one client. */
+  count(name: string): number;
+  /** Lets all clients finish their current requests, and returns the outcome. */
   stop(): Promise<LoadTally>;
 }
 
-/** Begins to ask, by some clients of each kind. */
+/** Starts some clients of each kind. */
 export function startLoad(target: LoadTarget): ConstantLoad {
   const load = new Load(target);
-  return { count: (who) => load.done[who] ?? 0, stop: () => load.stop() };
+  return { count: (name) => load.done[name] ?? 0, stop: () => load.stop() };
 }
 
 type Ask = (path: string) => Promise<Uint8Array>;
@@ -80,7 +80,7 @@ class Load {
     return agent;
   }
 
-  #ask(who: string, size: 'small' | 'slow', ask: Ask): void {
+  #ask(name: string, size: 'small' | 'slow', ask: Ask): void {
     const { path, sizeBytes } = this.#target[size];
     const want = patternBytes(0, sizeBytes);
     const loop = async (): Promise<void> => {
@@ -89,9 +89,9 @@ class Load {
           (got) => (Buffer.from(want).equals(got) ? undefined : `other bytes, ${got.length} of ${sizeBytes}`),
           (thrown: unknown) => String(thrown),
         );
-        if (failure === undefined) this.done[who] = (this.done[who] ?? 0) + 1;
-        else this.#failures.push(`${who}: ${failure}`);
-        // A client that fails at once would ask as often as it can.
+        if (failure === undefined) this.done[name] = (this.done[name] ?? 0) + 1;
+        else this.#failures.push(`${name}: ${failure}`);
+        // Stops a client that fails at once, which would otherwise fill the list.
         if (this.#failures.length > 20) return;
       }
     };
@@ -114,7 +114,7 @@ function askHttp1(url: string, options: RequestOptions & { readonly ca?: string 
   return promise;
 }
 
-/** Goes on over another connection when the server takes no more requests on one, as clients of HTTP/2 do. */
+/** A client of HTTP/2 that opens another connection when the server accepts no more requests on one. */
 class Http2Client {
   readonly #url: string;
   #session: ClientHttp2Session | undefined;

@@ -1,4 +1,4 @@
-/** What clients ask a proxy one after the other, and what its origin answers: the beginning of most stories about caching. */
+/** Exchanges of clients with a proxy and its origin, one after the other: the first steps of most caching scenarios. */
 
 import { expect } from 'vitest';
 import { turn } from '../clocks/turn.ts';
@@ -13,10 +13,10 @@ import {
 import { createSteeredStore, type SteeredStore } from '../stores/steered-store.ts';
 import { patternBytes } from '../values/pattern-body.ts';
 
-/** The body that `fetched` sends where nothing else is said. */
+/** The default body of `fetched`. */
 export const storedBody = patternBytes(0, 3000);
 
-/** A request that the origin answers; resolves when the response is read and, where it is stored, can be found. */
+/** Sends a request that the origin answers. Resolves when the response is read and, where it is stored, can be found. */
 export async function fetched(
   proxy: WholeProxy,
   head: FakeHead,
@@ -31,7 +31,7 @@ export async function fetched(
   return { client, exchange };
 }
 
-/** A request that is answered without a word to the origin; its body is read. */
+/** Sends a request, reads its body, and checks that no request went to the origin. */
 export async function reused(proxy: WholeProxy, sent: Sent = {}): Promise<Client> {
   const before = proxy.origin.requests;
   const client = proxy.send(sent);
@@ -40,12 +40,12 @@ export async function reused(proxy: WholeProxy, sent: Sent = {}): Promise<Client
   return client;
 }
 
-/** Waits until all has happened that follows from what was answered so far. */
+/** Waits until everything that follows from the responses so far has happened. */
 export async function settled(): Promise<void> {
   for (let passed = 0; passed < 20; passed += 1) await turn();
 }
 
-/** A proxy whose store a test can hold up, or have fail, at a step. */
+/** Creates a proxy with a store that a test can hold up or make fail at a step. */
 export function createSteeredProxy({
   maxSizeBytes = 16 * 1024 * 1024,
   ...options
@@ -57,7 +57,7 @@ export function createSteeredProxy({
   return { store, proxy: createWholeProxy({ ...options, createStore: () => store }) };
 }
 
-/** Ends a story: all has happened, the origin was asked nothing that it has not answered, and nothing is held. */
+/** Ends a scenario: checks that no request is left at the origin and no reader or writer in the store. */
 export async function ended(proxy: WholeProxy, store?: SteeredStore): Promise<void> {
   await settled();
   expect(proxy.origin.untaken).toBe(0);

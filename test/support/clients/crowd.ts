@@ -1,23 +1,23 @@
-/** Clients that cost a server something and want little of it: idle ones, slow ones, and those that leave. */
+/** Clients that cost a server resources: idle connections, slow readers, and clients that leave early. */
 
 import { once } from 'node:events';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { testAuthority } from '../values/tls-certificate.ts';
 
-/** Where a server listens, with and without TLS. */
+/** The ports of a server, without and with TLS. */
 export interface Ports {
   readonly http: number;
   readonly https: number;
 }
 
-/** So many connections are begun at a time: more than the queue of a listener holds would be refused. */
+/** Connections that are opened at a time: more than the backlog of a listener would be refused. */
 const atOnce = 100;
 
-/** So many slow streams share a session. */
+/** Slow streams per session. */
 const streamsPerSession = 10;
 
-/** Its members do nothing that they are not told to. */
+/** Clients that do nothing until a method is called. Disposing closes them all. */
 export class Crowd implements Disposable {
   readonly #ports: Ports;
   readonly #sockets = new Set<Socket>();
@@ -28,12 +28,12 @@ export class Crowd implements Disposable {
     this.#ports = ports;
   }
 
-  /** How many connections it has. */
+  /** Number of open connections. */
   get size(): number {
     return this.#sockets.size + this.#sessions.size;
   }
 
-  /** Connections that send this and nothing more. Each of them has to be answered first where `isAnswered`. */
+  /** Adds connections that send `text` and nothing more. With `isAnswered`, waits for a response to each. */
   async addIdle(count: number, text: string, isAnswered: boolean): Promise<void> {
     await inGroups(count, async () => {
       const socket = await this.#connect();
@@ -42,7 +42,7 @@ export class Crowd implements Disposable {
     });
   }
 
-  /** Readers of a large body that take its first bytes, and one chunk whenever `readOn` is called. */
+  /** Adds readers of a large body that read its first bytes, and one chunk whenever `readOn` is called. */
   async addSlow(count: number, path: string): Promise<void> {
     await inGroups(count, async () => {
       const socket = await this.#connect();
@@ -53,20 +53,20 @@ export class Crowd implements Disposable {
     });
   }
 
-  /** The same, as streams whose windows are full and stay so. */
+  /** Adds HTTP/2 streams whose windows are full and stay full. */
   async addStalledStreams(count: number, path: string): Promise<void> {
     for (let added = 0; added < count; added += streamsPerSession) {
       const session = this.#session();
       await inGroups(Math.min(streamsPerSession, count - added), async () => {
         const stream = session.request({ ':path': path });
-        // Where the session is destroyed.
+        // Destroying the session raises it.
         stream.on('error', () => {});
         await once(stream, 'response');
       });
     }
   }
 
-  /** Clients that go away in the middle: of the head, or of the body. `pathOf` says what each of them asks for. */
+  /** Sends requests and closes or resets each connection, before the head or in the body. `pathOf` gives the path of each. */
   async comeAndGo(count: number, pathOf: (at: number) => string): Promise<void> {
     await inGroups(count, async (at) => {
       const socket = await this.#connect();
@@ -77,7 +77,7 @@ export class Crowd implements Disposable {
     });
   }
 
-  /** Requests on one session that are taken back. */
+  /** Sends requests on one session, and cancels each of them. */
   async cancelStreams(count: number, pathOf: (at: number) => string): Promise<void> {
     const session = this.#session();
     await inGroups(count, async (at) => {
@@ -89,12 +89,12 @@ export class Crowd implements Disposable {
     });
   }
 
-  /** Each slow reader takes one chunk. */
+  /** Lets each slow reader read one chunk. */
   readOn(): void {
     for (const socket of this.#slow) socket.read();
   }
 
-  /** All of it goes away. */
+  /** Closes all connections. */
   [Symbol.dispose](): void {
     for (const socket of this.#sockets) socket.destroy();
     for (const session of this.#sessions) session.destroy();

@@ -1,50 +1,50 @@
-/** A client without a wire: it gives its request as a value to the road of hits and then to the handler, and pulls the body chunk by chunk. */
+/** A client without a wire: it passes its request to the fast path, then to the handler, and pulls the body chunk by chunk. */
 
 import { type Field, type Fields, fieldValue } from '../../../src/http/fields.ts';
 import type { Handler, InterimResponse, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import { answerHitFirst } from './hit-answer.ts';
 
-/** A request, as far as a test cares. */
+/** The parts of a request that a test sets; `completed` adds the others. */
 export interface Sent {
   readonly method?: string;
   readonly target?: string;
   readonly authority?: string;
   readonly version?: string;
   readonly fields?: Readonly<Record<string, string>>;
-  /** The address of the peer; one that is not trusted without it. */
+  /** The address of the peer; by default one that is not trusted. */
   readonly peer?: string;
 }
 
-/** A request under way. */
+/** A running request. */
 export interface Client {
   readonly response: Promise<ProxyResponse>;
   readonly interim: readonly InterimResponse[];
-  /** The status once the head is there. */
+  /** Waits for the head, and returns the status. */
   status(): Promise<number>;
-  /** The value of a field of the response. */
+  /** Waits for the head, and returns the value of a field. */
   field(name: string): Promise<string | undefined>;
-  /** Reads to the end and tells the bytes; rejects when the body breaks off. */
+  /** Reads the whole body. Rejects when the body breaks off. */
   bytes(): Promise<Uint8Array>;
-  /** Reads until at least `count` bytes are there, and tells all so far. */
+  /** Reads until at least `count` bytes have arrived or the body ends, and returns all bytes so far. */
   readUntil(count: number): Promise<Uint8Array>;
-  /** The client goes away. */
+  /** Disconnects the client. */
   leave(): Promise<void>;
 }
 
-/** A request as it is sent. */
+/** A request with all its parts. */
 export interface Completed extends Required<Omit<Sent, 'fields'>> {
   readonly fields: Fields;
 }
 
-/** Adds what a test does not say. */
+/** Adds defaults for the parts that a test leaves out. */
 export function completed(sent: Sent): Completed {
   const { method = 'GET', target = '/file', authority = 'files.example', version = '1.1', peer = '192.0.2.7' } = sent;
   const fields: Fields = Object.entries(sent.fields ?? {}).map(([name, value]): Field => [name.toLowerCase(), value]);
   return { method, target, authority, version, peer, fields: [['host', authority], ...fields] };
 }
 
-/** The request as a listener would hand it on. */
+/** Makes the request that a listener would pass to a handler. */
 export function requestOf(sent: Sent, receivedAt: number): ProxyRequest {
   const { peer, ...head } = completed(sent);
   return {
@@ -59,7 +59,7 @@ export function requestOf(sent: Sent, receivedAt: number): ProxyRequest {
   };
 }
 
-/** Sends a request in the same tick. `now` tells epoch milliseconds. */
+/** Sends a request in the same tick. `now` returns epoch milliseconds. */
 export function createDirectClient(handler: Handler, now: () => number, sent: Sent): Client {
   const leaving = new AbortController();
   const interim: InterimResponse[] = [];
@@ -73,7 +73,7 @@ export function createDirectClient(handler: Handler, now: () => number, sent: Se
   let iterator: AsyncIterator<Uint8Array> | undefined;
   let size = 0;
 
-  /** Pulls one chunk; false at the end. */
+  /** Pulls one chunk. Returns false at the end. */
   async function pull(): Promise<boolean> {
     const { body, onDelivered } = await response;
     if (body.kind === 'none') return false;

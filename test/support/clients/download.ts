@@ -1,30 +1,30 @@
-/** A client that checks a periodic body as it comes, keeps nothing of it, and reads as fast as another one lets it. */
+/** A client that checks a periodic body as it arrives, keeps none of it, and may stay behind another client. */
 
 import { once } from 'node:events';
 import { get, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { createWaiters } from '../../../src/cache/fill/readers.ts';
 import { isPeriodic } from '../values/periodic-body.ts';
 
-/** How to read. */
+/** Options of a download. */
 export interface DownloadOptions {
   /** The value of a Range field, with the offset at which its one range begins. */
   readonly range?: { readonly value: string; readonly start: number };
-  /** Reads on only when that download is so many bytes ahead, or over. */
+  /** Reads on only when the leader is this many bytes ahead, or has ended. */
   readonly behind?: { readonly leader: Download; readonly bytes: number };
 }
 
-/** What came. */
+/** The response that was downloaded. */
 export interface Downloaded {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly bytes: number;
 }
 
-/** One response that is being read. */
+/** A running download. */
 export class Download {
-  /** Resolves when the head has come. Rejects with Node's error. */
+  /** Resolves when the head has arrived. Rejects with Node's error. */
   readonly begun: Promise<void>;
-  /** Resolves at the end of a whole body. Rejects where it is cut or not the right one. */
+  /** Resolves at the end of a complete body. Rejects where the body is cut or has wrong bytes. */
   readonly ended: Promise<Downloaded>;
   readonly #waiters = createWaiters();
   #bytes = 0;
@@ -40,7 +40,7 @@ export class Download {
         this.#isOver = true;
         this.#waiters.changed();
       });
-    // Whoever waits for one of the two hears of a failure; the other one must not be an unhandled rejection.
+    // A test may await only one of the two; the other must not be an unhandled rejection.
     this.begun.catch(() => undefined);
     this.ended.catch(() => undefined);
   }

@@ -1,4 +1,4 @@
-/** Tables of frames that a client sends, and what must come of each: for the client, for a handler, and for others. */
+/** Runs tables of frames that a client sends: the outcome for the client, the requests at the handler, and no effect on others. */
 
 import { describe, expect, it } from 'vitest';
 import { openH2Server, type TestH2Server } from '../proxies/h2-listener.ts';
@@ -6,7 +6,7 @@ import { textResponse } from '../proxies/open-listener.ts';
 import { encodeFields } from './h2-hpack.ts';
 import { flag, getFields, type H2RawClient, postFields } from './h2-raw-client.ts';
 
-/** A GOAWAY with a code and the end; a stream that is reset, and the connection goes on; or nothing of the kind. */
+/** The outcome for the client: a GOAWAY and a close; a reset stream on an open connection; a response; a close; or nothing. */
 export type Outcome =
   | { readonly goaway: number }
   | { readonly reset: number; readonly stream?: number }
@@ -14,16 +14,16 @@ export type Outcome =
   | 'closed'
   | 'ignored';
 
-/** One row. */
+/** One row of a table. */
 export interface Row {
   readonly name: string;
   send(client: H2RawClient): void;
   readonly sees: Outcome;
-  /** Targets that a handler was asked for. */
+  /** Targets of the requests that reach the handler. */
   readonly asked?: readonly string[];
 }
 
-/** Flags of a field section in one frame, and of one that is a whole request. */
+/** Flags of a HEADERS frame with a whole field section, and of one with a whole request. */
 export const open = flag.endHeaders;
 export const whole = flag.endHeaders | flag.endStream;
 
@@ -35,7 +35,7 @@ export function begin(client: H2RawClient): void {
   client.request(1, postFields('/wait'), { endStream: false });
 }
 
-/** Answers at once, after the body where one is to come; or never, at `/wait`. */
+/** Opens a server that answers after it has read the body; at `/wait` it never answers. */
 export function openFrameServer(): Promise<TestH2Server> {
   return openH2Server(async ({ target, body }) => {
     if (target === '/wait') return await new Promise(() => {});
@@ -44,7 +44,7 @@ export function openFrameServer(): Promise<TestH2Server> {
   });
 }
 
-/** What the client sees of the row. */
+/** Waits for the outcome of the frames, and returns it. */
 async function outcomeOf(client: H2RawClient): Promise<Outcome> {
   const over = client.until(() => {
     const { isEnded, resetCode } = client.outcome(1);
@@ -59,7 +59,7 @@ async function outcomeOf(client: H2RawClient): Promise<Outcome> {
   return status === undefined ? 'ignored' : { status };
 }
 
-/** Sends the rows, each on a connection of its own beside one that must not notice. */
+/** Declares a test for each row. It sends the frames on one connection, and checks that another connection still works. */
 export function expectRows(groups: readonly (readonly [string, readonly Row[]])[]): void {
   describe.each(groups)('%s', (_group, rows) => {
     it.each(rows)('$name', async ({ send, sees, asked = [] }) => {

@@ -1,8 +1,8 @@
-/** HPACK (RFC 7541) as far as a hostile client needs it: it writes whatever it wants, and reads what a server says to it. */
+/** HPACK (RFC 7541) for a hostile client: it encodes any field lines, valid or not, and decodes those of a server. */
 
 import type { Field } from '../../../src/http/fields.ts';
 
-/** The static table (RFC 7541 Appendix A), from its index 1 on. */
+/** The static table (RFC 7541 Appendix A), from index 1 on. */
 const staticTable: readonly Field[] = [
   ':authority',
   ':method=GET',
@@ -54,24 +54,24 @@ const huffmanCodes: ReadonlyMap<string, string> = new Map(
   })(),
 );
 
-/** Field lines as literals that are not indexed (§6.2.2), byte by byte as they are given; text is latin1. */
+/** Encodes field lines as literals without indexing (§6.2.2), unchanged and unchecked; text is latin1. */
 export function encodeFields(fields: readonly Field[]): Buffer {
   const parts = fields.flatMap(([name, value]) => [Buffer.from([0x00]), encodeText(name), encodeText(value)]);
   return Buffer.concat(parts);
 }
 
-/** A literal that is put into the dynamic table (§6.2.1). */
+/** Encodes a literal with incremental indexing (§6.2.1). */
 export function encodeIndexed([name, value]: Field): Buffer {
   return Buffer.concat([Buffer.from([0x40]), encodeText(name), encodeText(value)]);
 }
 
-/** A text without Huffman coding (§5.2). */
+/** Encodes a string without Huffman coding (§5.2). */
 export function encodeText(text: string): Buffer {
   const bytes = Buffer.from(text, 'latin1');
   return Buffer.concat([encodeInteger(bytes.length, 7, 0x00), bytes]);
 }
 
-/** An integer behind the bits of a first byte (§5.1). */
+/** Encodes an integer with a prefix of `prefixBits` (§5.1). */
 export function encodeInteger(value: number, prefixBits: number, firstBits: number): Buffer {
   const most = 2 ** prefixBits - 1;
   if (value < most) return Buffer.from([firstBits | value]);
@@ -81,7 +81,7 @@ export function encodeInteger(value: number, prefixBits: number, firstBits: numb
   return Buffer.from([...bytes, rest]);
 }
 
-/** Reads a field section of a peer that was told to have no dynamic table. Throws where it is none. */
+/** Decodes a field section of a peer whose dynamic table has size 0. Throws where it is malformed. */
 export function decodeFields(block: Uint8Array): Field[] {
   const reader = new BlockReader(block);
   const fields: Field[] = [];

@@ -1,4 +1,4 @@
-/** A client of HTTP/2 that sends whatever frames a test wants over a real connection, and reads frames one by one. */
+/** An HTTP/2 client that sends arbitrary frames over a real connection, and reads frames one by one. */
 
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -20,7 +20,7 @@ export const frameType = {
   continuation: 9,
 } as const;
 
-/** Flags, by what they mean in the frames that have them. */
+/** Flags by name. A bit may have other names in other frame types. */
 export const flag = { ack: 0x1, endStream: 0x1, endHeaders: 0x4, padded: 0x8, priority: 0x20 } as const;
 
 /** Error codes (RFC 9113 §7). */
@@ -49,7 +49,7 @@ export const setting = {
   headerListSize: 6,
 } as const;
 
-/** The largest frame that a server takes if it does not say otherwise. */
+/** The default SETTINGS_MAX_FRAME_SIZE (RFC 9113 §6.5.2), in bytes. */
 const frameBytesAtMost = 16_384;
 
 export const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
@@ -61,11 +61,11 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** What came of a stream: its heads, its content, and how it ended. */
+/** What a client has received on a stream: its heads, its content, and its end. */
 export interface StreamOutcome {
   readonly status: number | undefined;
   readonly fields: readonly Field[];
-  /** Heads before the final one. */
+  /** Heads of interim responses. */
   readonly interim: readonly (readonly Field[])[];
   readonly body: Buffer;
   readonly trailers: readonly Field[];
@@ -73,7 +73,7 @@ export interface StreamOutcome {
   readonly resetCode: number | undefined;
 }
 
-/** A frame as bytes; the length may be a lie. */
+/** Encodes a frame; `lengthBytes` may be false. */
 export function frameBytes(
   type: number,
   flags: number,
@@ -89,12 +89,12 @@ export function frameBytes(
   return Buffer.concat([head, payload]);
 }
 
-/** Settings as a payload: identifiers and values. */
+/** Encodes settings as a payload. */
 export function settingsPayload(...settings: readonly (readonly [id: number, value: number])[]): Buffer {
   return Buffer.concat(settings.map(([id, value]) => Buffer.concat([uint16(id), uint32(value)])));
 }
 
-/** Numbers of four bytes each. */
+/** Encodes numbers with four bytes each. */
 export function uint32(...values: readonly number[]): Buffer {
   const bytes = Buffer.alloc(4 * values.length);
   for (const [at, value] of values.entries()) bytes.writeUInt32BE(value >>> 0, 4 * at);
@@ -107,12 +107,12 @@ function uint16(value: number): Buffer {
   return bytes;
 }
 
-/** The fields of an ordinary GET over a connection without TLS. */
+/** Returns the fields of a GET over a connection without TLS. */
 export function getFields(path = '/', more: readonly Field[] = []): Field[] {
   return [[':method', 'GET'], [':scheme', 'http'], [':authority', 'a'], [':path', path], ...more];
 }
 
-/** The fields of a POST that says nothing of its length. */
+/** Returns the fields of a POST without Content-Length. */
 export function postFields(path = '/', more: readonly Field[] = []): Field[] {
   return [[':method', 'POST'], [':scheme', 'http'], [':authority', 'a'], [':path', path], ...more];
 }
@@ -120,11 +120,11 @@ export function postFields(path = '/', more: readonly Field[] = []): Field[] {
 /** One connection. */
 export class H2RawClient implements AsyncDisposable {
   readonly socket: Socket;
-  /** All frames that have come. */
+  /** All received frames. */
   readonly frames: Frame[] = [];
-  /** Resolves when the connection is gone, with the error's code if there was one. */
+  /** Resolves when the connection is closed, with the code of its error, if any. */
   readonly closed: Promise<string | undefined>;
-  /** Whether it answers pings and settings as it should. */
+  /** Whether it acknowledges PING and SETTINGS. */
   isPolite = true;
   #rest: Buffer = Buffer.alloc(0);
   #isClosed = false;
@@ -144,7 +144,7 @@ export class H2RawClient implements AsyncDisposable {
     socket.on('data', (chunk: Buffer) => this.#take(chunk));
   }
 
-  /** Connects without a word; `begin` says hello. */
+  /** Connects, and sends no HTTP/2 bytes. */
   static async connect(port: number, { tls = false } = {}): Promise<H2RawClient> {
     const options = { port, host: '127.0.0.1', noDelay: true };
     const socket = tls
@@ -157,7 +157,7 @@ export class H2RawClient implements AsyncDisposable {
     return new H2RawClient(socket);
   }
 
-  /** Connects, says hello with these settings besides a dynamic table of no bytes, and has read the server's settings. */
+  /** Connects, sends preface and SETTINGS (a header table of size 0, and these), and waits for their acknowledgement. */
   static async open(
     port: number,
     { tls = false, settings = [] }: { tls?: boolean; settings?: readonly (readonly [number, number])[] } = {},
@@ -185,7 +185,7 @@ export class H2RawClient implements AsyncDisposable {
     this.send(frameBytes(type, flags, stream, payload, lengthBytes));
   }
 
-  /** Opens a stream, by default with a whole request. */
+  /** Sends the head of a request; by default it ends the stream. */
   request(stream: number, fields: readonly Field[], { endStream = true } = {}): void {
     const block = encodeFields(fields);
     const ending = endStream ? flag.endStream : 0;
@@ -209,7 +209,7 @@ export class H2RawClient implements AsyncDisposable {
     this.frame(frameType.windowUpdate, 0, stream, uint32(increment));
   }
 
-  /** Waits until something is so; it is asked after each chunk. Gives false where the connection is gone before. */
+  /** Waits until `isSo` returns true; calls it after each chunk. Returns false where the connection is closed first. */
   async until(isSo: () => boolean): Promise<boolean> {
     for (;;) {
       if (isSo()) return true;
@@ -218,7 +218,7 @@ export class H2RawClient implements AsyncDisposable {
     }
   }
 
-  /** Sends a ping and waits for its answer: everything before it has been read. False where the connection is gone. */
+  /** Sends a PING and waits for its acknowledgement: then the peer has read all earlier frames. Returns false if closed. */
   async roundTrip(): Promise<boolean> {
     const payload = Buffer.alloc(8);
     payload.writeUInt32BE(this.frames.length + 1, 4);
@@ -230,12 +230,12 @@ export class H2RawClient implements AsyncDisposable {
     );
   }
 
-  /** The code of the last GOAWAY, if there was one. */
+  /** The error code of the last GOAWAY, if any. */
   get goawayCode(): number | undefined {
     return this.frames.findLast(({ type }) => type === frameType.goaway)?.payload.readUInt32BE(4);
   }
 
-  /** What has come of a stream so far. */
+  /** Returns what was received on a stream so far. */
   outcome(stream: number): StreamOutcome {
     const frames = this.frames.filter((frame) => frame.stream === stream);
     const sections = fieldSections(frames).map(decodeFields);
@@ -258,7 +258,7 @@ export class H2RawClient implements AsyncDisposable {
     };
   }
 
-  /** Waits until a stream is over, or the connection is. */
+  /** Waits until a stream has ended or the connection is closed. */
   async whenOver(stream: number): Promise<StreamOutcome> {
     await this.until(() => {
       const { isEnded, resetCode } = this.outcome(stream);
@@ -293,7 +293,7 @@ export class H2RawClient implements AsyncDisposable {
   }
 }
 
-/** The field sections of a stream, put together from HEADERS and CONTINUATION. */
+/** Returns the field sections of a stream, joined from HEADERS and CONTINUATION. */
 function fieldSections(frames: readonly Frame[]): Buffer[] {
   const sections: Buffer[] = [];
   for (const { type, payload } of frames) {

@@ -1,4 +1,4 @@
-/** A reader of requests that takes everything for something, as the worst origins do; and Node's own. */
+/** A request reader as lenient as the worst origins, and Node's own reader. */
 
 import { createServer } from 'node:http';
 import { duplexPair } from 'node:stream';
@@ -6,13 +6,13 @@ import { text } from 'node:stream/consumers';
 import { untilClosed } from '../clocks/until-closed.ts';
 import type { ReadRequest } from './strict-request.ts';
 
-/** What readers must agree on. */
+/** The parts of a request on which readers must agree. */
 export type Gist = Pick<ReadRequest, 'method' | 'target' | 'body'>;
 
 /**
- * Reads as many requests as it can find: lines end with LF or CR or both, names are what is left without white space and
- * control characters, any sign in them is a hyphen, folded lines are joined, anything with `chunked` in it is chunked and
- * comes before any length, of several lengths the last counts, and sizes are what their digits say.
+ * Reads as many requests as it can find. Lines end with LF, CR or both. Names lose white space and control characters, and any
+ * punctuation in them counts as a hyphen. Folded lines are joined. Any Transfer-Encoding with `chunked` in it is chunked, and
+ * overrides a length. Of several lengths the last counts. Sizes are read from their digits.
  */
 export function readLeniently(bytes: string): Gist[] {
   const requests: Gist[] = [];
@@ -39,7 +39,7 @@ export function readLeniently(bytes: string): Gist[] {
 
 interface Taken {
   readonly text: string;
-  /** Where what follows begins. */
+  /** Offset of the next bytes. */
   readonly end: number;
 }
 
@@ -81,7 +81,7 @@ function readChunks(bytes: string, start: number): Taken {
   return { text, end: at };
 }
 
-/** What a server of Node's makes of bytes that end with whole requests. */
+/** Reads complete requests with a server of Node. Throws where Node refuses them. */
 export async function readByNode(bytes: string): Promise<Gist[]> {
   const requests: Promise<Gist>[] = [];
   const faults: string[] = [];

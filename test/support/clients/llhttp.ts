@@ -1,24 +1,24 @@
-/** Node's own reader of requests, llhttp at its strictest, without a socket and in one tick. */
+/** Node's request reader (llhttp, strict mode), without a socket and in one tick. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import type { Field, Fields } from '../../../src/http/fields.ts';
 
-/** What a reader has made of some bytes. */
+/** The result of reading some bytes. */
 export interface StreamReading {
   readonly requests: readonly RequestReading[];
-  /** What ended the reading, where something did. */
+  /** The error that ended the reading, if any. */
   readonly fault: string | undefined;
 }
 
-/** A request whose head has come; text is latin1, so that a character is a byte. */
+/** A request whose head is complete. Text is latin1, so that a character is a byte. */
 export interface RequestReading {
   readonly method: string;
   readonly target: string;
   readonly version: string;
   /** Names in lower case. */
   readonly fields: Fields;
-  /** As much of it as came before the end of the bytes, or a fault. */
+  /** The part of the body before the end of the bytes or a fault. */
   readonly body: string;
   readonly isComplete: boolean;
   readonly trailers: Fields;
@@ -32,10 +32,10 @@ class Wire extends Duplex {
   }
 }
 
-/** Nothing that is fuzzed here is longer. */
+/** Larger than any fuzzed input. */
 const maxHeaderSize = 1024 * 1024;
 
-/** Reads all that is there, in the pieces in which it is given. */
+/** Reads bytes in these pieces. */
 export function readWithLlhttp(pieces: readonly Buffer[]): StreamReading {
   const messages: IncomingMessage[] = [];
   let fault: string | undefined;
@@ -81,7 +81,7 @@ function bodyOf(message: IncomingMessage): string {
   }
 }
 
-/** Alternating names and values as field lines. */
+/** Converts alternating names and values to field lines. */
 function fieldsOf(raw: readonly string[]): Fields {
   const fields: Field[] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) fields.push([(raw[at] ?? '').toLowerCase(), raw[at + 1] ?? '']);

@@ -1,4 +1,4 @@
-/** Our own reader of requests, as far as bytes alone decide: heads, framing, bodies. */
+/** The listener's own request reader without connections: heads, framing and bodies. */
 
 import { HeadParser } from '../../../src/listener/http1/head-parser.ts';
 import { ChunkedDecoder } from '../../../src/listener/http1/request-body.ts';
@@ -6,12 +6,12 @@ import { readRequestFraming, readTarget, servedMethods } from '../../../src/list
 import { type HeadLimits, type ParsedHead, spellOut } from '../../../src/listener/request-head.ts';
 import type { RequestReading, StreamReading } from './llhttp.ts';
 
-const usualLimits: HeadLimits = { targetBytes: 8192, fieldsBytes: 32_768, maxFieldCount: 256 };
+const defaultLimits: HeadLimits = { targetBytes: 8192, fieldsBytes: 32_768, maxFieldCount: 256 };
 
 type Request = { -readonly [Key in keyof RequestReading]: RequestReading[Key] };
 
-/** Reads all that is there, in the pieces in which it is given. */
-export function readAsListener(pieces: readonly Buffer[], limits = usualLimits): StreamReading {
+/** Reads bytes in these pieces. */
+export function readAsListener(pieces: readonly Buffer[], limits = defaultLimits): StreamReading {
   const reader = new OwnReader(limits);
   for (const piece of pieces) reader.take(piece);
   return reader.reading;
@@ -21,9 +21,9 @@ class OwnReader {
   readonly #limits: HeadLimits;
   readonly #parser: HeadParser;
   readonly #requests: Request[] = [];
-  /** What has come of a head that is not whole. */
+  /** The bytes of an incomplete head. */
   #head: Buffer = Buffer.alloc(0);
-  /** How to read what follows, while a body is being read. */
+  /** Reads the next bytes of the current body; undefined between bodies. */
   #readBody: ((bytes: Buffer, request: Request) => Buffer) | undefined;
   #fault: string | undefined;
 

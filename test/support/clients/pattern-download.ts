@@ -1,15 +1,15 @@
-/** A client on a connection of its own that reads a body of a pattern, and verifies each byte as it comes. */
+/** A client on its own connection that reads a pattern body, and verifies each byte as it arrives. */
 
 import { once } from 'node:events';
 import { type ClientRequest, get, type IncomingMessage } from 'node:http';
 import { patternBytes } from '../values/pattern-body.ts';
 
-/** One download of the whole. */
+/** A running download of a whole body. */
 export class PatternDownload {
   readonly #request: ClientRequest;
-  /** How many bytes have come, all of them right. */
+  /** Number of bytes so far, all of them right. */
   bytes = 0;
-  /** Resolves with their number at the end of a whole body. Rejects where it is cut, or not the right one. */
+  /** Resolves with `bytes` at the end of a complete body. Rejects where the body is cut or has wrong bytes. */
   readonly ended: Promise<number>;
 
   constructor(url: string) {
@@ -18,7 +18,7 @@ export class PatternDownload {
     this.ended.catch(() => {});
   }
 
-  /** The port that it asks from. */
+  /** The client's port. */
   get port(): number {
     return this.#request.socket?.localPort ?? 0;
   }

@@ -1,10 +1,10 @@
-/** What the client makes of servers that are quicker than it. */
+/** The raw client with servers that are faster than it. */
 
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { RawClient } from './raw-client.ts';
 
-it('takes a connection that is reset before anyone looked for one that was there', async () => {
+it('opens a connection that is reset before the client sees that it is connected', async () => {
   const cell = new Int32Array(new SharedArrayBuffer(4));
   const server = new Worker(
     `const { workerData: cell, parentPort } = require('node:worker_threads');
@@ -17,7 +17,7 @@ it('takes a connection that is reset before anyone looked for one that was there
   );
   const port = await new Promise<number>((resolve) => server.once('message', resolve));
   const opening = RawClient.open(port);
-  // The connection is asked for in the next tick, and looked at in a later turn.
+  // connect() runs in the next tick. Its result is seen in a later turn, after this wait.
   process.nextTick(() => Atomics.wait(cell, 0, 0, 10_000));
   const client = await opening;
   expect(await client.rest()).toBe('');

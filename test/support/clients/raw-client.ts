@@ -1,19 +1,19 @@
-/** A client that sends whatever bytes a test wants over a real connection, and reads responses as strictly as it can. */
+/** A client that sends arbitrary bytes over a real connection, and reads responses strictly. */
 
 import { connect, type Socket } from 'node:net';
 import type { Field } from '../../../src/http/fields.ts';
 
-/** A response as it came, names in the case of the wire. */
+/** A received response; names have the case of the wire. */
 export interface RawResponse {
   readonly status: number;
   readonly reason: string;
   readonly lines: readonly Field[];
   readonly body: Buffer;
-  /** Whether the framing says that the body is whole. A body that ends with the connection is, unless it was reset. */
+  /** Whether the body is complete by its framing. A close-delimited body is, unless the connection was reset. */
   readonly isWhole: boolean;
 }
 
-/** The values of a field's lines, found by name in any case. */
+/** Returns the values of all lines of a field; the name is case-insensitive. */
 export function rawValues(response: Pick<RawResponse, 'lines'>, name: string): string[] {
   return response.lines.filter(([lineName]) => lineName.toLowerCase() === name.toLowerCase()).map(([, value]) => value);
 }
@@ -21,9 +21,9 @@ export function rawValues(response: Pick<RawResponse, 'lines'>, name: string): s
 /** One connection. Text is sent and read as latin1, so that a character is a byte. */
 export class RawClient implements AsyncDisposable {
   readonly socket: Socket;
-  /** What carries it: itself, or the connection below TLS. */
+  /** The TCP or Unix connection: `socket`, or the connection below TLS. */
   readonly #carrier: Socket;
-  /** Resolves when the connection is gone, with the error's code if there was one. */
+  /** Resolves when the connection is closed, with the code of its error, if any. */
   readonly closed: Promise<string | undefined>;
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -44,7 +44,7 @@ export class RawClient implements AsyncDisposable {
     this.#chunks = socket.iterator({ destroyOnReturn: false });
   }
 
-  /** Connects to a port of 127.0.0.1, or to a Unix socket. `begin` makes of the connection what is then spoken on. */
+  /** Connects to a port of 127.0.0.1, or to a Unix socket. `begin` may wrap the connection, as in TLS. */
   static async open(
     place: number | string,
     begin: (socket: Socket) => Socket | Promise<Socket> = (socket) => socket,
@@ -53,7 +53,7 @@ export class RawClient implements AsyncDisposable {
       typeof place === 'number' ? connect({ port: place, host: '127.0.0.1', noDelay: true }) : connect({ path: place });
     await new Promise<void>((resolve, reject) => {
       carrier.once('connect', resolve);
-      // A server that resets what it has just accepted may be quicker than our look at whether we are connected.
+      // The server may reset the connection before Node reports that it is connected.
       carrier.once('error', (error: NodeJS.ErrnoException) =>
         error.code === 'ECONNRESET' ? resolve() : reject(error),
       );
@@ -66,10 +66,10 @@ export class RawClient implements AsyncDisposable {
     else this.socket.write(bytes);
   }
 
-  /** Bytes that `pour` has sent. */
+  /** Bytes sent by `pour`. */
   pouredBytes = 0;
 
-  /** Sends a part again and again, each time only when the connection has taken it before, until it is gone. */
+  /** Sends a part `count` times, each after the previous one was written, until the connection is closed. */
   async pour(part: Uint8Array, count: number): Promise<void> {
     for (let sent = 0; sent < count && !this.socket.destroyed; sent += 1) {
       await new Promise<void>((resolve) => this.socket.write(part, () => resolve()));
@@ -77,19 +77,19 @@ export class RawClient implements AsyncDisposable {
     }
   }
 
-  /** Ends our side; the other one can still be read. */
+  /** Ends the client's side (FIN); it can still read. */
   end(): void {
     this.socket.end();
   }
 
-  /** Leaves without a word. */
+  /** Resets the connection (RST). */
   reset(): void {
-    // Unix sockets have no reset.
+    // Unix sockets have no reset: closes them.
     if (this.#carrier.remoteAddress === undefined) this.#carrier.destroy();
     else this.#carrier.resetAndDestroy();
   }
 
-  /** Reads some bytes; fewer only where the connection ends. */
+  /** Reads `sizeBytes` bytes; fewer only where the connection ends. */
   async take(sizeBytes: number): Promise<Buffer> {
     const chunks = [this.#rest];
     let takenBytes = this.#rest.length;
@@ -109,7 +109,7 @@ export class RawClient implements AsyncDisposable {
     return (await this.take(Number.MAX_SAFE_INTEGER)).toString('latin1');
   }
 
-  /** Reads a head; undefined when the connection ends before it does. */
+  /** Reads a head. Returns undefined when the connection ends first. */
   async head(): Promise<Omit<RawResponse, 'body' | 'isWhole'> | undefined> {
     const text = await this.#until('\r\n\r\n');
     if (text === undefined) return undefined;
@@ -125,7 +125,7 @@ export class RawClient implements AsyncDisposable {
     return { status: Number(status), reason, lines };
   }
 
-  /** Reads a response to a request of this method; undefined when the connection ends before its head. */
+  /** Reads a response to a request of this method. Returns undefined when the connection ends before its head does. */
   async response(method = 'GET'): Promise<RawResponse | undefined> {
     const head = await this.head();
     if (head === undefined) return undefined;
@@ -144,7 +144,7 @@ export class RawClient implements AsyncDisposable {
     return { ...head, body, isWhole: body.length === Number(length) };
   }
 
-  /** Sends a request and reads its response, which must come. */
+  /** Sends a request, and reads its response. Throws where there is none. */
   async exchange(request: string): Promise<RawResponse> {
     this.send(request);
     const response = await this.response(request.slice(0, request.indexOf(' ')));
@@ -152,7 +152,7 @@ export class RawClient implements AsyncDisposable {
     return response;
   }
 
-  /** The text before a delimiter, which is consumed; undefined when the connection ends before it. */
+  /** Reads the text before a delimiter, and consumes it. Returns undefined when the connection ends first. */
   async #until(delimiter: string): Promise<string | undefined> {
     for (;;) {
       const at = this.#rest.indexOf(delimiter, 0, 'latin1');
@@ -167,7 +167,7 @@ export class RawClient implements AsyncDisposable {
     }
   }
 
-  /** A reset ends the bytes as a close does; `closed` tells one from the other. */
+  /** Reads the next chunk; undefined at a close or a reset. `closed` tells one from the other. */
   async #next(): Promise<Buffer | undefined> {
     try {
       const next = await this.#chunks.next();

@@ -1,15 +1,15 @@
-/** What our reader of requests may make of bytes, by what Node's makes of them. */
+/** Compares our request reader with Node's: ours may read the same or less, and nothing else. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { fieldValue, hasField } from '../../../src/http/fields.ts';
 import type { RequestReading, StreamReading } from './llhttp.ts';
 
-/** What Node's reader calls that which comes after a request that said it was the last. */
+/** Node's error code for bytes after a request with `Connection: close`. */
 const afterLast = 'HPE_CLOSED_CONNECTION';
 
 /**
- * Where our reading is not the other one or stricter: a request that the other has not, or reads in another way. Undefined
- * where there is no such difference.
+ * Returns the first request that ours reads and theirs does not, or reads differently. Returns undefined where our reading is the
+ * same or stricter.
  */
 export function differenceOf(ours: StreamReading, theirs: StreamReading): string | undefined {
   for (const [at, request] of ours.requests.entries()) {
@@ -21,7 +21,7 @@ export function differenceOf(ours: StreamReading, theirs: StreamReading): string
   return undefined;
 }
 
-/** Node's reader drops what comes with a request that asks for another protocol, behind its end. */
+/** Checks that Node's reader has stopped by design: after a `Connection: close` request, or after one that asks for an upgrade. */
 function isOver({ fault, requests }: StreamReading): boolean {
   const fields = requests.at(-1)?.fields ?? [];
   const asksForUpgrade = hasField(fields, 'upgrade') && /upgrade/i.test(fieldValue(fields, 'connection') ?? '');
@@ -30,21 +30,21 @@ function isOver({ fault, requests }: StreamReading): boolean {
 
 function differenceOfHeads(ours: RequestReading, theirs: RequestReading): string | undefined {
   for (const part of ['method', 'target', 'version', 'fields'] as const) {
-    if (!isDeepStrictEqual(ours[part], theirs[part])) return told(part, ours[part], theirs[part]);
+    if (!isDeepStrictEqual(ours[part], theirs[part])) return describe(part, ours[part], theirs[part]);
   }
   return undefined;
 }
 
 function differenceOfBodies(ours: RequestReading, theirs: RequestReading): string | undefined {
-  if (!theirs.body.startsWith(ours.body)) return told('body', ours.body, theirs.body);
+  if (!theirs.body.startsWith(ours.body)) return describe('body', ours.body, theirs.body);
   if (!ours.isComplete) return undefined;
   if (!theirs.isComplete) return 'it ends for us only';
-  if (ours.body !== theirs.body) return told('body', ours.body, theirs.body);
+  if (ours.body !== theirs.body) return describe('body', ours.body, theirs.body);
   return isDeepStrictEqual(ours.trailers, theirs.trailers)
     ? undefined
-    : told('trailers', ours.trailers, theirs.trailers);
+    : describe('trailers', ours.trailers, theirs.trailers);
 }
 
-function told(part: string, ours: unknown, theirs: unknown): string {
+function describe(part: string, ours: unknown, theirs: unknown): string {
   return `${part}: ours ${JSON.stringify(ours)}, theirs ${JSON.stringify(theirs)}`;
 }

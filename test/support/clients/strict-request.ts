@@ -1,8 +1,8 @@
-/** The dumbest strict reader of HTTP/1.1 requests: what it reads, every reader reads alike. */
+/** The simplest strict reader of HTTP/1.1 requests: every other reader reads its requests alike. */
 
 import type { Field } from '../../../src/http/fields.ts';
 
-/** One request; text is latin1, so that a character is a byte. */
+/** One request. Text is latin1, so that a character is a byte. */
 export interface ReadRequest {
   readonly method: string;
   readonly target: string;
@@ -11,7 +11,7 @@ export interface ReadRequest {
   readonly body: string;
 }
 
-/** What a stream of bytes holds: whole requests, and what has begun after them; or its first fault. */
+/** The result of reading a stream: complete requests and the bytes after them; or the first fault. */
 export type Reading =
   | { readonly kind: 'read'; readonly requests: readonly ReadRequest[]; readonly rest: string }
   | { readonly kind: 'fault'; readonly reason: string };
@@ -22,7 +22,7 @@ const fieldLine =
 
 type Part<T> = { readonly value: T; readonly end: number } | 'incomplete' | { readonly fault: string };
 
-/** Reads all that is there. */
+/** Reads a stream of requests. */
 export function readStrictly(bytes: string): Reading {
   const requests: ReadRequest[] = [];
   let at = 0;
@@ -55,9 +55,9 @@ function readRequest(bytes: string, start: number): Part<ReadRequest> {
   return { value: { method, target, fields, body: body.value }, end: body.end };
 }
 
-/** Names that differ in case or in `_` count as the same: a lenient reader may take them for the same. */
+/** Returns the values of a field. Names match without regard to case, and `_` matches `-`, as in a lenient reader. */
 function valuesOf(fields: readonly Field[], name: string): string[] {
-  return fields.filter(([given]) => given.toLowerCase().replaceAll('_', '-') === name).map(([, value]) => value);
+  return fields.filter(([other]) => other.toLowerCase().replaceAll('_', '-') === name).map(([, value]) => value);
 }
 
 function headFault(fields: readonly Field[]): string | undefined {
@@ -76,7 +76,7 @@ function readBody(bytes: string, start: number, fields: readonly Field[]): Part<
   return bytes.length < end ? 'incomplete' : { value: bytes.slice(start, end), end };
 }
 
-/** Chunks without extensions, and no trailers: nothing passes those on. */
+/** Reads chunks without extensions or trailers: the proxy forwards neither. */
 function readChunks(bytes: string, start: number): Part<string> {
   let body = '';
   let at = start;

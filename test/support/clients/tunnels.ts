@@ -1,4 +1,4 @@
-/** WebSocket handshakes, origins that answer them, and a listener that tunnels to those. */
+/** WebSocket handshakes, origins that answer them, and a listener with a tunnel to such origins. */
 
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -11,16 +11,16 @@ import { createTunnel, type TunnelOptions, type TunnelRoute } from '../../../src
 import type { TunnelEvent } from '../../../src/telemetry/events.ts';
 import { openListener, type TestListener, textResponse } from '../proxies/open-listener.ts';
 
-/** Where a request for a tunnel goes, or why it goes nowhere. */
+/** Returns the route of a request for a tunnel, or the error that refuses it. */
 export type RouteOf = (request: RequestHead) => TunnelRoute | ProxyError;
 
-/** The key of the example of RFC 6455 §1.3, and what an origin makes of it. */
+/** The key of the example in RFC 6455 §1.3, and the accept value for it. */
 export const key = 'dGhlIHNhbXBsZSBub25jZQ==';
 export const accept = 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=';
 /** A client's handshake. */
 export const handshake = upgradeRequest('GET /chat?a=1 HTTP/1.1\r\nHost: client.example\r\n');
 
-/** A request that begins with these lines and asks for an upgrade. */
+/** Returns a request that begins with these lines and asks for an upgrade. */
 export function upgradeRequest(start: string, token = 'websocket'): string {
   return `${start}Connection: keep-alive, Upgrade\r\nUpgrade: ${token}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${key}\r\n\r\n`;
 }
@@ -33,21 +33,21 @@ afterEach(() => {
   }
 });
 
-/** Listens on a free port until the test is over, and tells the URL. */
+/** Listens on a free port until the test ends, and returns the URL. */
 export async function listen(server: NetServer): Promise<string> {
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** An origin that echoes, with the handshakes and connections that it got. */
+/** An origin that echoes, with its handshakes and connections. */
 export interface EchoOrigin {
   readonly url: string;
   readonly requests: IncomingMessage[];
   readonly sockets: Socket[];
 }
 
-/** Answers handshakes as RFC 6455 §4.2.2 says, and sends back whatever it gets. */
+/** Opens an origin that answers handshakes as RFC 6455 §4.2.2 says, and echoes all bytes. */
 export async function echoOrigin(createOrigin: () => Server = createServer): Promise<EchoOrigin> {
   const requests: IncomingMessage[] = [];
   const sockets: Socket[] = [];
@@ -69,7 +69,7 @@ export async function echoOrigin(createOrigin: () => Server = createServer): Pro
   return { url: await listen(server), requests, sockets };
 }
 
-/** An origin that treats connections as bytes. */
+/** Opens an origin that handles raw connections. */
 export async function rawOrigin(onConnection: (socket: Socket) => void): Promise<string> {
   return listen(
     createNetServer((socket) => {
@@ -79,13 +79,13 @@ export async function rawOrigin(onConnection: (socket: Socket) => void): Promise
   );
 }
 
-/** An origin that answers handshakes with a response. */
+/** Opens an origin that answers handshakes with an ordinary response. */
 export async function plainOrigin(respond: (response: ServerResponse) => void): Promise<string> {
   const server = createServer((_request, response) => respond(response));
   return listen(server);
 }
 
-/** What the route of a test sends. */
+/** The fields that the routes of tests send to the origin. */
 export const sentFields: Fields = [
   ['host', 'origin.example'],
   ['cookie', 'a=1'],
@@ -96,7 +96,7 @@ export const sentFields: Fields = [
   ['via', '1.1 rangeway'],
 ];
 
-/** A listener with a tunnel, and the events of the tunnel. */
+/** Opens a listener with a tunnel, and records the tunnel's events. */
 export async function openTunnelListener(
   routeOf: RouteOf,
   options: Partial<TunnelOptions> = {},
@@ -128,7 +128,7 @@ export async function openTunnelListener(
   return Object.assign(listener, { tunnelEvents });
 }
 
-/** Routes everything to an origin, with a target that no URL parser would leave as it is. */
+/** Routes everything to an origin, with a target that a URL parser would change. */
 export function routeTo(url: string, fields = sentFields): RouteOf {
   return () => ({ url, target: '/ws//../x?y&z=%20?', fields });
 }

@@ -1,38 +1,38 @@
-/** A client that compares every byte that it gets with the version under which it was served. */
+/** A client that compares every byte with the version that the response names. */
 
 import { once } from 'node:events';
 import { get, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { type FileVersion, isOfVersion, nameOf, versionNamed } from '../origins/versioned-file.ts';
 import { versionField } from '../origins/versioned-origin.ts';
 
-/** What came of a request. Nothing of it was wrong. */
+/** A verified response. */
 export interface Verified {
   /** 0 where the connection ended before the head. */
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly version: FileVersion | undefined;
-  /** Whether all came that was promised, the whole or a part of it. */
+  /** Whether the body, whole or a range, is complete. */
   readonly isComplete: boolean;
   readonly bytes: number;
-  /** Whether it came from the store, without a word to the origin. */
+  /** Whether it was a hit, without a request to the origin. */
   readonly isHit: boolean;
 }
 
-/** What to ask. */
+/** The request. */
 export interface VerifiedRequest {
-  /** Where Rangeway is now, such as `http://127.0.0.1:8080`. It is asked for the same host, wherever it is. */
+  /** The base URL of the server, such as `http://127.0.0.1:8080`. The Host field is the same for every server. */
   readonly base: string;
   readonly path: string;
   readonly range?: string | undefined;
-  /** Told, when the head has come, of the port that was asked from. */
+  /** Called with the client's port when the head has arrived. */
   readonly onHead?: (port: number) => void;
-  /** Told of each chunk that has come and was right, and how many bytes it is. */
+  /** Called with the size of each right chunk, in bytes. */
   readonly onChunk?: (bytes: number) => void;
 }
 
 /**
- * Asks, reads and verifies. A connection that ends too early is reported, for a server may be killed; a wrong byte, and a
- * response that is called complete and is not, are thrown.
+ * Sends a request, and verifies the response. A connection that ends early is reported, because the server may have been killed. A
+ * wrong byte, or a complete response with a wrong length, is thrown.
  */
 export async function askVerified({ base, path, range, onHead, onChunk }: VerifiedRequest): Promise<Verified> {
   const fields = { host: 'files.example', ...(range === undefined ? {} : { range }) };
@@ -73,7 +73,7 @@ export async function askVerified({ base, path, range, onHead, onChunk }: Verifi
 function versionOf(headers: IncomingHttpHeaders, where: string): FileVersion {
   const name = headers[versionField]?.toString() ?? '';
   const version = versionNamed(name);
-  // The end of a file may be passed on as the origin sends it, without a tag: then nobody can combine it with anything.
+  // A suffix range may be relayed as the origin sends it. Without a tag, no client can combine it with other parts.
   const isTail = headers.etag === undefined && / bytes=-\d+: 206$/.test(where);
   const isTagged = /\/(?:ranged|tagged|weak)\//.test(where) && !isTail;
   if (isTagged && headers.etag?.replace(/^W\//, '') !== `"${name}"`) {
@@ -94,7 +94,7 @@ function spanOf(
   return { start: Number(first), end: Number(last) + 1 };
 }
 
-/** Waits for the end of a response; tells whether it was a regular one. */
+/** Waits for the end of a response. Returns whether it ended regularly. */
 function ending(response: IncomingMessage): Promise<boolean> {
   return new Promise((resolve) => {
     response.on('error', () => {});

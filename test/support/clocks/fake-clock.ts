@@ -3,18 +3,18 @@
 import type { Clock } from '../../../src/http/clock.ts';
 
 export interface FakeClock extends Clock {
-  /** Moves the time on and calls back whom that time has come for, in order. */
+  /** Advances the time, and runs the callbacks that are due, in order. */
   advance(ms: number): void;
-  /** How many callbacks are waited for. */
+  /** Number of pending callbacks. */
   readonly pending: number;
-  /** Waits until that many callbacks are waited for. */
+  /** Waits until at least `count` callbacks are pending. */
   whenPending(count: number): Promise<void>;
 }
 
-/** Nobody who gets anywhere looks at a clock so often in one turn of the event loop. */
+/** Readings of the clock in one turn of the event loop above which code must be in an endless loop. */
 const MAX_LOOKS = 20_000;
 
-/** Creates a clock; `startAt` is in epoch milliseconds. Who goes round in circles without end is thrown an error by `now`. */
+/** Creates a clock; `startAt` is in epoch milliseconds. `now` throws in an endless loop. */
 export function createFakeClock(startAt = Date.UTC(2026, 0, 1)): FakeClock {
   let now = startAt;
   let looks = 0;
@@ -24,7 +24,7 @@ export function createFakeClock(startAt = Date.UTC(2026, 0, 1)): FakeClock {
     now: () => {
       if (looks === 0) setImmediate(() => (looks = 0));
       looks += 1;
-      if (looks > MAX_LOOKS) throw new Error('somebody goes round in circles within one turn of the event loop');
+      if (looks > MAX_LOOKS) throw new Error('endless loop: too many clock readings in one turn of the event loop');
       return now;
     },
     after(delayMs, callback) {

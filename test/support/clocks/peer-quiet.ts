@@ -1,9 +1,9 @@
-/** When nothing moves between processes any more that ask each other over Unix sockets in this one. */
+/** Waits until nothing moves between the members of a fake fleet that talk over Unix sockets in this process. */
 
 import { subscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 
-/** So many turns without a byte or a connection more, and what follows from the last one has happened. */
+/** Turns of the event loop without a new byte or connection after which all consequences have happened. */
 const quietTurns = 6;
 
 const sockets = new Set<Socket>();
@@ -11,7 +11,7 @@ let ended = 0;
 let underway = 0;
 let isWatching = false;
 
-/** Begins to watch connections. To be called before the first one is made. */
+/** Begins to watch connections. Call it before the first connection is made. */
 export function watchPeers(): void {
   if (isWatching) return;
   isWatching = true;
@@ -27,7 +27,7 @@ export function watchPeers(): void {
   }
 }
 
-/** Counts something as moving until it is over: what the file system is asked for takes its time. */
+/** Counts a step, such as a call of the file system, as movement until it settles. */
 export async function moving<T>(step: Promise<T>): Promise<T> {
   underway += 1;
   try {
@@ -37,7 +37,7 @@ export async function moving<T>(step: Promise<T>): Promise<T> {
   }
 }
 
-/** Passes turns of the event loop until all that was sent has had its consequences. */
+/** Waits turns of the event loop until everything that was sent has had its consequences. */
 export async function peersQuiet(): Promise<void> {
   let last = '';
   for (let same = 0; same < quietTurns; ) {

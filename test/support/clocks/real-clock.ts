@@ -1,4 +1,4 @@
-/** The clock of this machine, for what waits for sockets. */
+/** The system clock, for tests over sockets. */
 
 import type { Clock } from '../../../src/http/clock.ts';
 

@@ -1,6 +1,6 @@
-/** Names for tests that are told beforehand: each one comes after the one before it. */
+/** Predictable ids for tests, in ascending order. */
 
-/** Gives `0000000001`, `0000000002`, … */
+/** Returns a function that returns `0000000001`, `0000000002`, … */
 export function sequentialIds(): () => string {
   let last = 0;
   return () => {

@@ -1,8 +1,8 @@
-/** One turn of the event loop: all that follows from what has happened so far, without timers, has happened then. */
+/** One turn of the event loop. Then everything has happened that follows from earlier events without timers. */
 
 import { quiet } from '../wire/wire-quiet.ts';
 
-/** Where clients are connected over a wire, it takes until nothing moves there any more. */
+/** Waits one turn. Over a wire it waits until nothing moves there any more. */
 export function turn(): Promise<void> {
   return quiet();
 }

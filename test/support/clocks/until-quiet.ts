@@ -1,8 +1,8 @@
-/** Waiting for something to stop, which no event tells. */
+/** Waits for the end of changes that have no event. */
 
 import { expect } from 'vitest';
 
-/** Resolves when a number has been the same in ten looks in a row, 20 ms apart. */
+/** Resolves when a number was the same in ten readings in a row, 20 ms apart. */
 export async function untilQuiet(read: () => number): Promise<void> {
   let last = Number.NaN;
   let sameLooks = 0;

@@ -1,11 +1,11 @@
-/** Waiting for what a server comes to by itself, which is seen only by asking it again. */
+/** Waits for a state of a server that can only be polled. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** How long a server may take to get over a fault, in milliseconds: it tries again after ten seconds. */
+/** Time within which a server recovers from a fault, in milliseconds: it retries after ten seconds. */
 export const recoversWithinMs = 20_000;
 
-/** Asks again and again until the answer is yes. Rejects where that takes too long, and with what asking throws. */
+/** Polls until `isSo` returns true. Rejects after `withinMs`, naming `what`, and with any error of `isSo`. */
 export async function until(what: string, isSo: () => Promise<boolean>, withinMs = recoversWithinMs): Promise<void> {
   const startedAt = performance.now();
   while (!(await isSo())) {

@@ -1,4 +1,4 @@
-/** An origin without sockets that answers at once: with all of its bytes, with the range that is asked for, or with a 304. */
+/** An origin without sockets that answers at once: with the whole body, with the requested range, or with a 304. */
 
 import { type Field, type Fields, fieldValue } from '../../../src/http/fields.ts';
 import type { BodyStream } from '../../../src/http/message.ts';
@@ -13,7 +13,7 @@ export interface AnsweringOriginOptions {
   readonly fieldsOf: (path: string) => Readonly<Record<string, string>>;
   /** Whether it obeys Range. */
   readonly hasRanges: boolean;
-  /** Takes each request. */
+  /** Each request is appended here. */
   readonly asked: OriginRequest[];
 }
 

@@ -1,4 +1,4 @@
-/** An origin of files of any size that counts each byte it sends, over real sockets. */
+/** An origin of one file of any size, over real sockets. It counts each byte that it sends. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http';
@@ -8,29 +8,29 @@ import { parseRange, selectRanges } from '../../../src/semantics/range.ts';
 import { periodicPiece } from '../values/periodic-body.ts';
 
 /**
- * What it does with Range: `parts` sends a part for each range, however many and however they overlap; `whole` knows of
- * none; `deaf` says that it has ranges, and sends the whole.
+ * How the origin treats Range. `parts`: it sends a part for each range, even where ranges overlap. `whole`: it has no ranges.
+ * `deaf`: it sends Accept-Ranges: bytes, but always the whole body.
  */
 export type RangeHabit = 'parts' | 'whole' | 'deaf';
 
 export interface CountingOrigin extends AsyncDisposable {
   readonly url: string;
-  /** Bytes of bodies that were handed to connections. */
+  /** Bytes of bodies that were written to connections. */
   readonly bytes: number;
   /** Method, target and Range of each request. */
   readonly asked: readonly { readonly method: string; readonly target: string; readonly range: string | undefined }[];
-  /** Requests whose response is not over. */
+  /** Number of requests whose response has not ended. */
   readonly running: number;
-  /** Begins to count anew. */
+  /** Resets `bytes` and `asked`. */
   reset(): void;
 }
 
 const etag = '"v1"';
 
-/** Gives bytes from `at` on, at most up to `end`. */
+/** Returns bytes from `at` on, at most up to `end` (exclusive). */
 type PieceOf = (at: number, end: number) => Uint8Array;
 
-/** Every path is the same file of `sizeBytes`. What is below `/relayed` may not be stored. */
+/** Opens the origin. Every path is the same file of `sizeBytes`. Paths that begin with `/relayed` are `no-store`. */
 export async function openCountingOrigin(
   habit: RangeHabit,
   sizeBytes: number,
@@ -90,10 +90,10 @@ export async function openCountingOrigin(
   };
 }
 
-/** The spans of a 206, none for a 416. */
+/** The spans of a 206; an empty list for a 416. */
 type Selected = 'whole' | readonly Span[];
 
-/** A span for each range. */
+/** Returns a span for each satisfiable range. */
 function spansOf({ method = '', headers }: IncomingMessage, habit: RangeHabit, sizeBytes: number): Selected {
   const ifRange = headers['if-range'] ?? etag;
   const parsed = parseRange(headers.range ?? '', { maxRanges: Number.POSITIVE_INFINITY });

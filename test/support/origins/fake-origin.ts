@@ -1,4 +1,4 @@
-/** An origin without sockets: a test takes each request as it comes, and sends the response byte by byte. */
+/** An origin without sockets: a test takes each request as it arrives, and sends the response byte by byte. */
 
 import type { Field, Fields } from '../../../src/http/fields.ts';
 import type { BodyStream, Taken } from '../../../src/http/message.ts';
@@ -16,30 +16,30 @@ export interface FakeExchange {
   readonly request: OriginRequest;
   /** Sends the head. Without `content-length` the body is chunked, unless `framing` says otherwise. */
   head(head?: FakeHead): void;
-  /** Sends bytes of the body; resolves when they have been read. */
+  /** Sends bytes of the body. Resolves when they have been read. */
   send(bytes: Uint8Array): Promise<void>;
   /** Ends the body. */
   end(): void;
-  /** Breaks the exchange off, before or after the head. */
+  /** Fails the exchange, before or after the head. */
   fail(error: ProxyError): void;
-  /** Sends all of a response. */
+  /** Sends a whole response. */
   respond(head: FakeHead, body: Uint8Array): void;
   /** Whether the body was closed by its reader. */
   readonly isClosed: boolean;
 }
 
 export interface FakeOrigin extends Origin {
-  /** The next request that has not been taken yet, once it has come; of several that have, the `at`-th, round and round. */
+  /** Waits for an untaken request, and takes it. Of several, takes the `at`-th (modulo their number). */
   next(at?: number): Promise<FakeExchange>;
-  /** How many requests have come in all. */
+  /** Number of all requests so far. */
   readonly requests: number;
-  /** How many came that no test has taken. */
+  /** Number of untaken requests. */
   readonly untaken: number;
-  /** Those that came and that no test has taken. */
+  /** The untaken requests. */
   readonly waiting: readonly FakeExchange[];
 }
 
-/** `arrivals` resolves when all that clients have sent so far is with the proxy; at once without it. */
+/** Creates the origin. `arrivals` resolves when the proxy has everything that clients have sent so far. */
 export function createFakeOrigin(arrivals?: () => Promise<void>): FakeOrigin {
   const arrived: FakeExchange[] = [];
   const takers: ((exchange: FakeExchange) => void)[] = [];
@@ -117,11 +117,11 @@ function createExchange(
   return exchange;
 }
 
-/** A body that is pushed by a test and pulled by a reader. */
+/** A body that a test pushes and a reader pulls. */
 class FakeBody implements BodyStream {
   readonly #queue: { bytes: Uint8Array; taken: () => void }[] = [];
-  /** What was given last: it has been read when more is asked for. */
-  #given: { taken: () => void } | undefined;
+  /** The last chunk that was handed out: it counts as read when the reader asks for more. */
+  #latest: { taken: () => void } | undefined;
   #wake: () => void = () => {};
   #isEnded = false;
   #error: ProxyError | undefined;
@@ -150,11 +150,11 @@ class FakeBody implements BodyStream {
   }
 
   take(): Taken {
-    this.#given?.taken();
-    this.#given = undefined;
+    this.#latest?.taken();
+    this.#latest = undefined;
     if (this.isClosed) return 'later';
     const next = this.#queue.shift();
-    this.#given = next;
+    this.#latest = next;
     return next?.bytes ?? (this.#isEnded && this.#error === undefined ? 'end' : 'later');
   }
 

@@ -1,4 +1,4 @@
-/** An origin of versioned files over raw connections, whose honest replies a test may twist: cut, stalled, or lied about. */
+/** An origin of versioned files over raw connections. A test may twist its honest replies: cut them, stall them, or falsify them. */
 
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
@@ -9,67 +9,70 @@ import { untilClosed } from '../clocks/until-closed.ts';
 import { type FileVersion, nameOf, versionPiece } from './versioned-file.ts';
 import { versionField } from './versioned-origin.ts';
 
-/** `ranged`: strong entity tags and ranges; `tagged`: strong entity tags; `weak`: weak ones; `whole`: no validator. */
+/** `ranged`: strong entity tags and ranges; `tagged`: strong entity tags; `weak`: weak entity tags; `whole`: no validator. */
 export type FileKind = 'ranged' | 'tagged' | 'weak' | 'whole';
 
-/** What a file's path says of it. */
+/** The properties of a file, which its path encodes. */
 export interface FaultyFile {
-  /** The first segment of the path, by which routes are told apart. */
+  /** The first segment of the path, which selects the route. */
   readonly route: string;
   readonly kind: FileKind;
   readonly sizeBytes: number;
-  /** Tells this file from all others. */
+  /** Number of the file; it makes the path and the bytes unique. */
   readonly file: number;
 }
 
-/** The path of such a file. It is fresh for ten hours. */
+/** Returns the path of a file. Its responses are fresh for ten hours. */
 export function faultyPath({ route, kind, sizeBytes, file }: FaultyFile): string {
   return `/${route}/${kind}/${sizeBytes}/${file}`;
 }
 
-/** A request as the origin understands it. */
+/** A parsed request. */
 export interface Asked {
   readonly path: string;
   readonly kind: FileKind;
-  /** How many requests for this path came before. */
+  /** Number of earlier requests for this path. */
   readonly earlier: number;
-  /** What is asked for by Range and If-Range, if anything, whether this file has ranges or not. */
+  /** The span of a valid Range whose If-Range holds; parsed even where the file has no ranges. */
   readonly range: Span | undefined;
   readonly version: FileVersion;
 }
 
-/** What is sent. */
+/** A response before it is sent. */
 export interface Reply {
   readonly status: number;
-  /** Beside the framing. */
+  /** The fields besides the framing. */
   readonly fields: Readonly<Record<string, string>>;
   readonly version: FileVersion;
-  /** The bytes of the version that make the body, and what is sent after them. */
+  /** The bytes of the version that make the body. */
   readonly span: Span;
+  /** Text that is sent after them. */
   readonly extra?: string;
-  /** Content-Length, where it is not the length of the span; or chunks, with or without the last one. */
+  /** A false Content-Length; `true` for the right one; or chunked, with or without the last chunk. */
   readonly framing: number | 'true' | 'chunked' | 'chunked-endless';
-  /** What happens after so many bytes of the body, or at its end: the connection is kept, closed, reset or left as it is. */
+  /** What happens to the connection at the end or cut of the body: kept, closed, reset, or left open in silence. */
   readonly end: 'keep' | 'fin' | 'rst' | 'stall';
+  /** Cuts the body after so many bytes. */
   readonly cutAfterBytes?: number;
-  /** How much is sent at a time, and the pause after it. */
+  /** Bytes that are sent at a time, and the pause after them, in milliseconds. */
   readonly pieceBytes: number;
   readonly pauseMs: number;
 }
 
-/** Makes something else of an honest reply. */
+/** Changes an honest reply. */
 export type Twist = (honest: Reply, asked: Asked) => Reply;
 
 /** A running origin. */
 export interface FaultyOrigin extends AsyncDisposable {
   readonly url: string;
-  /** How many requests for a path it has had, and how many bytes of bodies it has sent. */
+  /** Returns the number of requests for a path. */
   requestsFor(path: string): number;
+  /** Returns the bytes of bodies that were sent for a path. */
   bytesFor(path: string): number;
-  /** From now on a path has another version, so many bytes longer than the one before. */
+  /** Gives a path a new version, which is longer by `growthBytes`. */
   change(path: string, growthBytes?: number): void;
   versionOf(path: string): FileVersion;
-  /** From now on replies for a path are twisted. */
+  /** Twists replies for a path from now on; undefined: no longer. */
   twist(path: string, twist: Twist | undefined): void;
 }
 
@@ -167,7 +170,7 @@ class TcpOrigin implements FaultyOrigin {
     return { path, kind, earlier, version, range };
   }
 
-  /** True when the connection is good for another request. */
+  /** Sends a reply. Returns whether the connection can take another request. */
   async #send(socket: Socket, path: string, reply: Reply): Promise<boolean> {
     const { version, span, cutAfterBytes = Number.POSITIVE_INFINITY, pieceBytes, pauseMs, end } = reply;
     await write(socket, headOf(reply));
@@ -185,7 +188,7 @@ class TcpOrigin implements FaultyOrigin {
     if (end === 'fin') socket.end();
     if (end === 'stall') await untilClosed(socket);
     if (end === 'rst') {
-      // What is on its way arrives before.
+      // Lets the sent bytes arrive before the reset.
       await delay(20);
       socket.resetAndDestroy();
     }
@@ -198,7 +201,7 @@ function tagOf(kind: FileKind, version: FileVersion): string | undefined {
   return `${kind === 'weak' ? 'W/' : ''}"${nameOf(version)}"`;
 }
 
-/** The fields of a version. */
+/** Returns the fields of a response with this version. */
 export function fieldsOfVersion(kind: FileKind, version: FileVersion): Record<string, string> {
   const tag = tagOf(kind, version);
   return {
@@ -210,7 +213,7 @@ export function fieldsOfVersion(kind: FileKind, version: FileVersion): Record<st
   };
 }
 
-/** Content-Range. */
+/** Formats a Content-Range. */
 export function contentRange({ start, end }: Span, sizeBytes: number): string {
   return `bytes ${start}-${end - 1}/${sizeBytes}`;
 }
@@ -241,7 +244,7 @@ function chunk(bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
 }
 
-/** One satisfiable range; undefined for anything else, which is ignored. */
+/** Parses one satisfiable range. Returns undefined for anything else, which the origin ignores. */
 function parseRange(range: string | undefined, sizeBytes: number): Span | undefined {
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
   if (first === '' && last === '') return undefined;

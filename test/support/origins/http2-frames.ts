@@ -1,6 +1,6 @@
 /**
- * An HTTP/2 origin of bare frames (RFC 9113 §4.1): whatever a test wants to send is sent, in what order it likes. Requests
- * are not decoded; a play is told the stream that one came over.
+ * An HTTP/2 origin of bare frames (RFC 9113 §4.1): a test sends any frames in any order. Requests are not decoded; a play gets
+ * the stream of its request.
  */
 
 import { once } from 'node:events';
@@ -14,17 +14,17 @@ import { testCertificate } from '../values/tls-certificate.ts';
 
 export const { endStream, endHeaders } = flag;
 
-/** One frame. */
+/** Encodes a frame. */
 export function frame(type: keyof typeof frameType, flags: number, stream: number, payload: Uint8Array): Buffer {
   return frameBytes(frameType[type], flags, stream, payload);
 }
 
-/** Field lines as literals that are not indexed, `:status` among them. */
+/** Encodes field lines, `:status` included, as literals without indexing. */
 export function lines(...fields: readonly Field[]): Buffer {
   return encodeFields(fields);
 }
 
-/** The next frame; undefined at the end of the connection. */
+/** Reads the next frame. Returns undefined at the end of the connection. */
 async function takeFrame(reader: ByteReader) {
   const head = await reader.take(9);
   if (head.length < 9) return undefined;
@@ -35,7 +35,7 @@ async function takeFrame(reader: ByteReader) {
 /** One request to be answered. */
 export interface FrameExchange {
   readonly stream: number;
-  /** Which connection it came over; the first one is 1. */
+  /** Number of the connection, from 1. */
   readonly connection: number;
   readonly socket: TLSSocket;
   send(...frames: readonly Buffer[]): void;
@@ -46,11 +46,11 @@ export type FramePlay = (exchange: FrameExchange) => unknown;
 export interface FrameOrigin extends AsyncDisposable {
   readonly url: string;
   readonly exchanges: readonly FrameExchange[];
-  /** The resets that came: `rst 1 8` for stream 1 with code 8. */
+  /** The RST_STREAM frames that were received: `rst 1 8` for stream 1 with code 8. */
   readonly received: readonly string[];
 }
 
-/** Answers each request with the next play; the last one answers all later ones. */
+/** Opens the origin. Each request gets the next play; the last play answers all later requests. */
 export async function openFrameOrigin(
   { settings = Buffer.alloc(0) }: { readonly settings?: Buffer },
   ...plays: readonly FramePlay[]

@@ -1,4 +1,4 @@
-/** An origin that speaks HTTP/2 over TLS, and does to each stream what a test says. */
+/** An origin that speaks HTTP/2 over TLS and handles each stream as a test says. */
 
 import { once } from 'node:events';
 import {
@@ -12,16 +12,16 @@ import {
 import type { AddressInfo } from 'node:net';
 import { testCertificate } from '../values/tls-certificate.ts';
 
-/** A request over one stream. */
+/** A request on one stream. */
 export interface StreamRequest {
   readonly headers: IncomingHttpHeaders;
-  /** Names and values in turn, as they came. */
+  /** Alternating names and values, as received. */
   readonly rawHeaders: readonly string[];
-  /** Which connection it came over; the first one is 1. */
+  /** Number of the connection, from 1. */
   readonly connection: number;
 }
 
-/** What is done to a stream. */
+/** Handles a stream. */
 export type StreamPlay = (stream: ServerHttp2Stream, request: StreamRequest) => unknown;
 
 export interface Http2Server extends AsyncDisposable {
@@ -33,7 +33,7 @@ export interface Http2Server extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Answers in order; the last play answers all later requests. What a play throws is thrown by `close`. */
+/** Opens the origin. Requests get the plays in order; the last play answers all later ones. `close` throws the first error of a play. */
 export async function openHttp2Server(
   options: SecureServerOptions,
   ...plays: readonly StreamPlay[]

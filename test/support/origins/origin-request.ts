@@ -1,10 +1,10 @@
-/** Requests toward an origin for tests, and what came of them. */
+/** Requests to an origin for tests, and their outcome. */
 
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import type { OriginRequest, OriginResponse } from '../../../src/origin/origin.ts';
 
-/** A plain GET, or what the given members make of it. */
-export function originRequest(given: Partial<OriginRequest> = {}): OriginRequest {
+/** Makes a plain GET with these changes. */
+export function originRequest(changes: Partial<OriginRequest> = {}): OriginRequest {
   return {
     method: 'GET',
     target: '/',
@@ -12,11 +12,11 @@ export function originRequest(given: Partial<OriginRequest> = {}): OriginRequest
     body: undefined,
     bodySizeBytes: undefined,
     signal: new AbortController().signal,
-    ...given,
+    ...changes,
   };
 }
 
-/** Reads a body to its end or its failure: the bytes that came, and the code of what broke them off. */
+/** Reads a body to its end or its failure. Returns the bytes, and the code of the failure, if any. */
 export async function readBody(response: OriginResponse): Promise<{ bytes: Buffer; error: string | undefined }> {
   const chunks: Uint8Array[] = [];
   try {
@@ -27,7 +27,7 @@ export async function readBody(response: OriginResponse): Promise<{ bytes: Buffe
   }
 }
 
-/** The code of a `ProxyError`; anything else is shown as it is. */
+/** Returns the code of a `ProxyError`, or a text that says that it is none. */
 export function codeOf(thrown: unknown): string {
   return thrown instanceof ProxyError ? thrown.code : `not a ProxyError: ${String(thrown)}`;
 }

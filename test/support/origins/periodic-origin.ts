@@ -1,4 +1,4 @@
-/** An origin that makes up one large body as it sends it: whole, at the pace of its reader, with or without a length. */
+/** An origin that generates one large body as it sends it: whole, at the pace of its reader, with or without a length. */
 
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
@@ -7,19 +7,19 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { periodicPiece } from '../values/periodic-body.ts';
 
-/** What the origin has. */
+/** Options of the origin. */
 export interface PeriodicOriginOptions {
   readonly sizeBytes: number;
-  /** Whether it says beforehand how long the body is, and names its version; otherwise it sends chunks and no validator. */
+  /** Whether it sends Content-Length and an ETag; otherwise it sends chunks and no validator. */
   readonly hasLength: boolean;
-  /** So much of each body is sent before the test says `goOn`. */
+  /** Bytes of each body that are sent before the test calls `goOn`. */
   readonly firstBytes: number;
 }
 
 /** A running origin. */
 export interface PeriodicOrigin extends AsyncDisposable {
   readonly url: string;
-  /** How many requests it has had. */
+  /** Number of requests so far. */
   readonly requests: number;
   /** Lets every body go on to its end. */
   goOn(): void;
@@ -31,7 +31,7 @@ export async function openPeriodicOrigin(options: PeriodicOriginOptions): Promis
   const { promise: mayGoOn, resolve: goOn } = Promise.withResolvers<void>();
   const server = createServer((_request, response) => {
     requests += 1;
-    // No connection is left over when a body is over.
+    // Closes the connection after each body.
     response.shouldKeepAlive = false;
     response.setHeader('content-type', 'application/octet-stream');
     response.setHeader('cache-control', 'max-age=3600');
@@ -68,7 +68,7 @@ async function sendBody(
   try {
     await pipeline(Readable.from(pieces(), { objectMode: false }), response);
   } catch {
-    // Who leaves before the end is not this server's concern.
+    // The client has disconnected early.
   }
 }
 

@@ -1,4 +1,4 @@
-/** A file at an origin with ranges, over the fake origin: it answers Range and If-Range as it should, or as a test twists it. */
+/** A file with ranges at the fake origin. It answers Range and If-Range correctly, or as a test twists the reply. */
 
 import type { Span } from '../../../src/bytes/span.ts';
 import { fieldValue } from '../../../src/http/fields.ts';
@@ -7,10 +7,10 @@ import { parseRange, selectRanges } from '../../../src/semantics/range.ts';
 import { patternBytes } from '../values/pattern-body.ts';
 import type { FakeExchange, FakeOrigin } from './fake-origin.ts';
 
-/** The file as it is now. */
+/** The current state of the file. */
 export interface OriginFile {
   readonly sizeBytes: number;
-  /** Names its bytes; see pattern-body. */
+  /** The seed of its bytes; see pattern-body. */
   readonly seed: number;
   readonly fields: Readonly<Record<string, string>>;
   /** Whether the origin obeys Range. */
@@ -21,39 +21,39 @@ export interface OriginFile {
 export interface Reply {
   readonly status: number;
   readonly fields: Readonly<Record<string, string>>;
-  /** The bytes of the file that the body holds. */
+  /** The bytes of the file in the body. */
   readonly span: Span;
   readonly seed: number;
-  /** Whether the last chunk tells the end of the body, and no Content-Length. */
+  /** Whether the body is chunked, without Content-Length. */
   readonly isChunked?: boolean;
 }
 
-/** Makes something else of an honest reply. */
+/** Changes an honest reply. */
 export type Twist = (honest: Reply) => Reply;
 
-/** A response whose head was sent. */
+/** A running response whose head was sent. */
 export interface Transfer {
   readonly exchange: FakeExchange;
-  /** Sends the bytes up to an offset of the file (exclusive); resolves when they have been read. */
+  /** Sends the bytes up to an offset of the file (exclusive). Resolves when they have been read. */
   sendTo(offset: number): Promise<void>;
   /** Sends the rest and ends the body. */
   finish(): void;
-  /** Sends the bytes up to an offset and breaks off. */
+  /** Sends the bytes up to an offset (exclusive), and fails. */
   cutAt(offset: number, error?: ProxyError): void;
 }
 
 /** An origin with one file. */
 export interface RangeOrigin {
   file: OriginFile;
-  /** What was asked for, in order: `whole`, or the Range and, where there is one, its condition: `bytes=0-9 if "v1"`. */
+  /** The requests in order: `whole`, or Range and If-Range: `bytes=0-9 if "v1"`. */
   readonly asked: readonly string[];
-  /** Takes the next request. The function that it gives sends the head. */
+  /** Takes the next request. Returns a function that sends the head. */
   take(twist?: Twist): Promise<() => Transfer>;
   /** Takes the next request and sends the head. */
   begin(twist?: Twist): Promise<Transfer>;
-  /** Takes the next request and answers it. */
+  /** Takes the next request, and sends the whole response. */
   give(twist?: Twist): Promise<Transfer>;
-  /** Answers all requests from now on; a test takes none any more. */
+  /** Answers all requests from now on; the test must not take any more. */
   serve(twist?: Twist): void;
 }
 
@@ -64,7 +64,7 @@ const standard: OriginFile = {
   hasRanges: true,
 };
 
-/** Puts a file at the origin: 10,000 bytes with the strong validator `"v1"`, fresh for a minute, unless something else is said. */
+/** Creates a file at the origin. Default: 10,000 bytes, strong validator `"v1"`, fresh for a minute, with ranges. */
 export function createRangeOrigin(origin: FakeOrigin, file: Partial<OriginFile> = {}): RangeOrigin {
   const asked: string[] = [];
   const take = async (twist: Twist = (honest) => honest) => {
@@ -98,7 +98,7 @@ function describeAsked({ request }: FakeExchange): string {
   return `${fieldValue(request.fields, 'range') ?? 'whole'}${condition}`;
 }
 
-/** RFC 9110 §14.2, for one range. */
+/** Answers as RFC 9110 §14.2 says, for one range. */
 function honestReply({ request }: FakeExchange, { sizeBytes, seed, fields, hasRanges }: OriginFile): Reply {
   const whole = { status: 200, fields, span: { start: 0, end: sizeBytes }, seed };
   const range = fieldValue(request.fields, 'range');
@@ -114,33 +114,33 @@ function honestReply({ request }: FakeExchange, { sizeBytes, seed, fields, hasRa
   return withSpan(whole, span, sizeBytes);
 }
 
-/** The reply as a part: a 206 of these bytes. */
+/** Returns the reply as a 206 with these bytes. */
 export function withSpan(reply: Reply, span: Span, sizeBytes: number): Reply {
   return { ...withContentRange(reply, `${span.start}-${span.end - 1}/${sizeBytes}`), status: 206, span };
 }
 
-/** The reply with this Content-Range, without its unit. */
+/** Returns the reply with this Content-Range; `value` has no unit. */
 export function withContentRange(reply: Reply, value: string): Reply {
   return { ...reply, fields: { ...reply.fields, 'content-range': `bytes ${value}` } };
 }
 
-/** The reply without a field. */
+/** Returns the reply without a field. */
 export function without({ fields, ...reply }: Reply, name: string): Reply {
   const { [name]: _, ...rest } = fields;
   return { ...reply, fields: rest };
 }
 
-/** The reply with another entity tag. */
+/** Returns the reply with another entity tag. */
 export function retagged(reply: Reply, etag: string): Reply {
   return { ...reply, fields: { ...reply.fields, etag } };
 }
 
-/** The whole, whatever was asked for. */
+/** Returns a 200 with the whole body, whatever the request. */
 export function asWhole(reply: Reply, sizeBytes: number): Reply {
   return { ...without(reply, 'content-range'), status: 200, span: { start: 0, end: sizeBytes } };
 }
 
-/** A 416, whatever was asked for. */
+/** Returns a 416, whatever the request. */
 export function unsatisfied(reply: Reply, sizeBytes: number): Reply {
   return { ...withContentRange(reply, `*/${sizeBytes}`), status: 416, span: { start: 0, end: 0 } };
 }

@@ -1,11 +1,11 @@
-/** The whole requests that an origin got, each of them read alike by every reader. */
+/** Reads the complete requests that an origin got, and checks that all readers read them alike. */
 
 import { expect } from 'vitest';
 import { readByNode, readLeniently } from '../clients/lenient-request.ts';
 import { type ReadRequest, readStrictly } from '../clients/strict-request.ts';
 import type { RecordingOrigin } from './recording-origin.ts';
 
-/** Throws where the bytes are no sound requests, or where a lenient reader or Node's takes them for others. */
+/** Returns the complete requests. Throws where the strict reader refuses the bytes, or another reader reads them differently. */
 export async function readRecorded(origin: RecordingOrigin): Promise<ReadRequest[]> {
   const all: ReadRequest[] = [];
   for (const { bytes } of origin.recorded()) {

@@ -1,4 +1,4 @@
-/** A raw TCP origin that records every byte it gets, and answers what a strict reader takes for a whole request. */
+/** A raw TCP origin that records every byte, and answers each request that a strict reader reads completely. */
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -6,19 +6,19 @@ import { readStrictly } from '../clients/strict-request.ts';
 
 const answerHead = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nCache-Control: no-store\r\n\r\n';
 
-/** The bytes of one connection since the record was last taken, as latin1. */
+/** The bytes of one connection since the last reset, as latin1. */
 export interface RecordedConnection {
   readonly bytes: string;
-  /** Whether they end in the middle of a request. */
+  /** Whether the bytes end in the middle of a request. */
   readonly isMidway: boolean;
   readonly isClosed: boolean;
 }
 
 export interface RecordingOrigin extends AsyncDisposable {
   readonly url: string;
-  /** What has come on each connection on which anything has. */
+  /** Returns the connections that have received bytes. */
   recorded(): readonly RecordedConnection[];
-  /** Begins the record anew. */
+  /** Clears the record. */
   reset(): void;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A raw TCP (or TLS) origin that plays a script: every byte of its answers is written in the test, so that it can lie, stall and die.
+ * A raw TCP (or TLS) origin that plays a script: the test writes every byte of its responses, so that it can lie, stall and die.
  *
  *     await using origin = await openScriptedOrigin(
  *       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok',       // the first request gets these bytes
@@ -10,9 +10,9 @@
  *       },
  *     );
  *
- * The nth request, over whatever connection, gets the nth play; the last play answers all later ones. A connection stays
- * open after its play unless the play ends it. `origin.requests` holds what was asked, `origin.openConnections` what is still
- * open, and `await origin.allClosed()` waits until nothing is. What a play throws (a failed `expect`) is thrown by `close`.
+ * The nth request, on any connection, gets the nth play; the last play answers all later requests. A connection stays open after
+ * its play unless the play ends it. `origin.requests` has the request heads, `origin.openConnections` the number of open
+ * connections, and `await origin.allClosed()` waits until it is 0. `close` throws an error of a play, such as a failed `expect`.
  */
 
 import { once } from 'node:events';
@@ -21,39 +21,39 @@ import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import type { Fields } from '../../../src/http/fields.ts';
 import { ByteReader } from '../clients/byte-reader.ts';
 
-/** The head of a request as it stood on the wire. */
+/** The head of a request as received. */
 export interface ScriptedRequest {
   readonly method: string;
   readonly target: string;
   /** Lower-case names, in order. */
   readonly fields: Fields;
-  /** The request line and the field lines, byte for byte (latin1), the final empty line not included. */
+  /** The request line and the field lines, byte for byte (latin1), without the final empty line. */
   readonly head: string;
-  /** Which connection it came over; the first one is 1. */
+  /** Number of the connection, from 1. */
   readonly connection: number;
 }
 
 /** One request to be answered. The members may be taken apart. */
 export interface Exchange {
   readonly request: ScriptedRequest;
-  /** Writes bytes (a string is latin1). Resolves with true once the kernel has them, with false when the connection is gone. */
+  /** Writes bytes (a string is latin1). Resolves with true when the kernel has them, with false when the connection is closed. */
   readonly send: (bytes: string | Uint8Array) => Promise<boolean>;
-  /** Reads the request's body, its framing undone. */
+  /** Reads the request's body without its framing. */
   readonly body: () => Promise<Buffer>;
   /** Closes the connection in order (FIN). */
   readonly end: () => void;
-  /** Ends the connection (FIN) and, over TLS, sends no close_notify before. */
+  /** Ends the connection (FIN), over TLS without close_notify. */
   readonly endBare: () => void;
-  /** Breaks the connection off (RST). */
+  /** Resets the connection (RST). */
   readonly cut: () => void;
-  /** Resolves when the connection is closed, by whomever. */
+  /** Resolves when the connection is closed, by either side. */
   readonly closed: Promise<void>;
 }
 
-/** What a request gets: bytes, or steps. */
+/** The response to a request: bytes, or a function with steps. */
 export type Play = string | Uint8Array | ((exchange: Exchange) => unknown);
 
-/** How an origin listens. */
+/** Options of the listening socket. */
 export interface ScriptedOriginOptions {
   /** Default 127.0.0.1. */
   readonly host?: string;
@@ -68,12 +68,12 @@ export interface ScriptedOrigin extends AsyncDisposable {
   readonly url: string;
   /** The heads that have arrived, in order. */
   readonly requests: readonly ScriptedRequest[];
-  /** How many connections were accepted so far, and how many of them are open. */
+  /** Number of accepted connections so far. */
   readonly connections: number;
   readonly openConnections: number;
   /** Resolves when no connection is open. */
   allClosed(): Promise<void>;
-  /** Cuts what is open, stops listening, and throws what a play has thrown. */
+  /** Closes all connections, stops listening, and throws the first error of a play. */
   close(): Promise<void>;
 }
 
@@ -96,10 +96,10 @@ class TcpOrigin implements ScriptedOrigin {
   readonly #host: string;
   readonly #scheme: string;
   readonly #server: Server;
-  /** The open connections, each with the promise of its end. */
+  /** The open connections, each with a promise of its end. */
   readonly #sockets = new Map<Socket, Promise<void>>();
   readonly #faults: unknown[] = [];
-  /** The connections that TLS is spoken over, by the port of their peer. */
+  /** The TCP connections below TLS, by the port of their peer. */
   readonly #bare = new Map<number | undefined, Socket>();
 
   constructor(script: readonly Play[], options: ScriptedOriginOptions) {
@@ -157,7 +157,7 @@ class TcpOrigin implements ScriptedOrigin {
       });
     });
     this.#sockets.set(socket, closed);
-    // The peer's resets are what the tests are about; they are seen as `closed`.
+    // Tests expect resets by the peer; they show in `closed`.
     socket.on('error', () => undefined);
     this.#serve(socket, connection, closed).catch((fault: unknown) => {
       this.#faults.push(fault);

@@ -1,17 +1,17 @@
-/** An origin of one file that stops in the middle of its first transfer until it is told to go on. */
+/** An origin of one file that stops in the middle of its first response until the test calls `goOn`. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { patternBytes } from '../values/pattern-body.ts';
 
-/** What the origin can do, and what it says of its file. */
+/** Whether the origin has ranges, and an ETag. */
 export interface FileManners {
   readonly hasRanges: boolean;
   readonly hasValidator: boolean;
 }
 
-/** What it was asked: `whole`, or the Range and its condition; and the port that it was asked from. */
+/** A request: `whole`, or Range and If-Range (`bytes=5- if "v1"`); and the port of its sender. */
 export interface FileQuestion {
   readonly asked: string;
   readonly port: number;
@@ -44,7 +44,7 @@ export class SlowFileOrigin implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Sends the rest. */
+  /** Lets the first response go on to its end. */
   goOn(): void {
     this.#going.resolve();
   }

@@ -1,43 +1,43 @@
 /**
- * Files of an origin that change: every byte of every version is told by the version's name and the offset, so that what
- * a cache serves can be verified long after the origin has forgotten it.
+ * Files of an origin that change. The name of a version and an offset determine a byte, so that a response can be verified long
+ * after the origin has changed the file.
  */
 
 import { isPeriodic, periodicPiece } from '../values/periodic-body.ts';
 
 /** One version of one file. */
 export interface FileVersion {
-  /** Tells this file from all others. */
+  /** Number of the file; its bytes differ from those of other files. */
   readonly file: number;
   /** 0 for the first version. */
   readonly version: number;
-  /** The length of this version. */
+  /** The length of this version, in bytes. */
   readonly sizeBytes: number;
 }
 
-/** How far the bodies of two files, and of two versions of one, are apart: no multiple of a block, and no common one. */
+/** Offsets between the bytes of two files, and of two versions of a file. Both are prime, so that shifted blocks never coincide. */
 const fileShift = 1_299_709;
 const versionShift = 611_953;
 
-/** The name of a version, as it is in an entity tag. */
+/** Returns the name of a version, as its entity tag has it. */
 export function nameOf({ file, version, sizeBytes }: FileVersion): string {
   return `${file}.${version}.${sizeBytes}`;
 }
 
-/** The version that has this name. */
+/** Parses the name of a version. Throws where it is malformed. */
 export function versionNamed(name: string): FileVersion {
   const [file = Number.NaN, version = Number.NaN, sizeBytes = Number.NaN] = name.split('.').map(Number);
   if (Number.isNaN(file + version + sizeBytes)) throw new Error(`no name of a version: ${JSON.stringify(name)}`);
   return { file, version, sizeBytes };
 }
 
-/** The next bytes of a version from `offset` on, at most up to `end`: a part of one memory, which must not be changed. */
+/** Returns bytes of a version from `offset` on, at most up to `end` (exclusive). They are shared memory and must not be changed. */
 export function versionPiece(version: FileVersion, offset: number, end: number): Buffer {
   const shift = shiftOf(version);
   return periodicPiece(shift + offset, shift + end);
 }
 
-/** Whether these are the bytes of a version from `offset` on. */
+/** Checks that these are the bytes of a version from `offset` on. */
 export function isOfVersion(version: FileVersion, bytes: Uint8Array, offset: number): boolean {
   return isPeriodic(bytes, shiftOf(version) + offset);
 }

@@ -1,4 +1,4 @@
-/** An origin of many files: some with ranges and strong validators, some whole and without; each may change, or be slow. */
+/** An origin of many files: some with ranges and strong validators, some without both. Files may change or be slow. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -8,19 +8,19 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type FileVersion, nameOf, versionPiece } from './versioned-file.ts';
 
-/** What a file's path says of it. */
+/** The properties of a file, which its path encodes. */
 export interface FileTraits {
-  /** `ranged`: strong entity tags and ranges. `whole`: neither; an answer is always the whole file. */
+  /** `ranged`: strong entity tags and ranges. `whole`: neither; a response is always the whole file. */
   readonly kind: 'ranged' | 'whole';
-  /** For how long it says that it is fresh. */
+  /** Its max-age, in seconds. */
   readonly freshSeconds: number;
-  /** The length of its first version; each later one is a byte longer. */
+  /** The length of its first version, in bytes; each later version is a byte longer. */
   readonly sizeBytes: number;
-  /** Tells this file from all others. */
+  /** Number of the file; it makes the path and the bytes unique. */
   readonly file: number;
 }
 
-/** The path of such a file. */
+/** Returns the path of a file. */
 export function pathOf({ kind, freshSeconds, sizeBytes, file }: FileTraits): string {
   return `/${kind}/${freshSeconds}/${sizeBytes}/${file}`;
 }
@@ -28,13 +28,13 @@ export function pathOf({ kind, freshSeconds, sizeBytes, file }: FileTraits): str
 /** A running origin. */
 export interface VersionedOrigin extends AsyncDisposable {
   readonly url: string;
-  /** How many requests it has had. */
+  /** Number of all requests so far. */
   readonly requests: number;
-  /** How many requests for a path it has had. */
+  /** Returns the number of requests for a path. */
   requestsFor(path: string): number;
-  /** The number of the version that a path has now; 0 for the first one. */
+  /** Returns the number of the current version of a path; 0 for the first one. */
   versionOf(path: string): number;
-  /** From now on a path has another version. */
+  /** Gives a path a new version. */
   change(path: string): void;
 }
 
@@ -44,8 +44,8 @@ export const versionField = 'x-version';
 const pathPattern = /^\/(ranged|whole)\/(\d+)\/(\d+)\/(\d+)$/;
 
 /**
- * Opens the origin on a free port. In the middle of each body of more than 64 KiB it pauses, for as many milliseconds as
- * `pauseMs` says then.
+ * Opens the origin on a free port. In the middle of each body of more than 64 KiB it pauses for the milliseconds that `pauseMs`
+ * returned at the request.
  */
 export async function openVersionedOrigin(pauseMs: () => number = () => 0): Promise<VersionedOrigin> {
   const versions = new Map<string, number>();
@@ -55,7 +55,7 @@ export async function openVersionedOrigin(pauseMs: () => number = () => 0): Prom
     const { url: path = '' } = request;
     requestCount += 1;
     requests.set(path, (requests.get(path) ?? 0) + 1);
-    // No connection is left over when a body is over.
+    // Closes the connection after each body.
     response.shouldKeepAlive = false;
     const traits = parsePath(path);
     if (traits === undefined) response.writeHead(404).end();
@@ -115,11 +115,11 @@ async function answer(
   try {
     await pipeline(Readable.from(pieces(current, span, pauseMs), { objectMode: false }), response);
   } catch {
-    // Who leaves before the end is not this server's concern.
+    // The client has disconnected early.
   }
 }
 
-/** One satisfiable range as a half-open span; undefined for anything else, which is ignored. */
+/** Parses one satisfiable range into a half-open span. Returns undefined for anything else, which the origin ignores. */
 function spanOfRange(range: string | undefined, sizeBytes: number): { start: number; end: number } | undefined {
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
   if (first === '' && last === '') return undefined;

@@ -1,4 +1,4 @@
-/** Origins that send whole files only, and what they were asked. */
+/** Origins that send whole files only. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ export interface WholeFileOrigin {
   close(): Promise<void>;
 }
 
-/** Python's own file server: HTTP/1.0, a length, Last-Modified, no ranges. */
+/** Starts Python's file server: HTTP/1.0, Content-Length, Last-Modified, no ranges. */
 export async function openPythonOrigin(dir: string): Promise<WholeFileOrigin> {
   const args = ['-u', '-m', 'http.server', '0', '--bind', '127.0.0.1', '--directory', dir];
   const server = spawn('python3', args, { stdio: ['ignore', 'pipe', 'ignore'] });
@@ -35,12 +35,12 @@ export async function openPythonOrigin(dir: string): Promise<WholeFileOrigin> {
   };
 }
 
-/** A server that sends files in chunks: no length, no validator, no ranges. */
+/** Opens a server that sends files in chunks: no length, no validator, no ranges. */
 export async function openChunkedOrigin(dir: string): Promise<WholeFileOrigin> {
   const server = createServer((request, response) => {
     response.writeHead(200, { 'content-type': 'application/octet-stream' });
     if (request.method === 'HEAD') response.end();
-    // Whoever leaves before the end is not this server's concern, and no test asks for what is not there.
+    // Ignores clients that disconnect early. No test requests a file that does not exist.
     else pipeline(createReadStream(join(dir, request.url ?? '')), response, () => undefined);
   });
   server.listen(0, '127.0.0.1');
@@ -56,8 +56,8 @@ export async function openChunkedOrigin(dir: string): Promise<WholeFileOrigin> {
   };
 }
 
-/** The two, by name. */
+/** The two origins, with names for tests. */
 export const wholeFileOrigins = [
   { name: 'python3 -m http.server', programs: ['python3'], open: openPythonOrigin },
-  { name: 'a server of chunks without validators', programs: [], open: openChunkedOrigin },
+  { name: 'a chunked origin without validators', programs: [], open: openChunkedOrigin },
 ] as const;

@@ -1,4 +1,4 @@
-/** Rangeway before a faulty origin: several routes to it, each with its own opinion of the origin, and short patience. */
+/** A server process in front of a faulty origin: several routes, each with its own knowledge of the origin; short timeouts. */
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,14 +7,14 @@ import { type RangewayProcess, startRangeway } from './rangeway-process.ts';
 /** A started server. */
 export type FaultServer = RangewayProcess & { readonly url: string };
 
-/** How it is started. */
+/** Options of the server. */
 export interface FaultServerOptions {
   readonly originUrl: string;
-  /** For the configuration, and the store in it. */
+  /** The directory of the configuration file and of the store. */
   readonly dir: string;
-  /** The first segments of the paths. What one of them learns of the origin the others do not know. */
+  /** The routes, named by the first segments of their paths. Each learns by itself whether the origin has ranges. */
   readonly routes: readonly string[];
-  /** Those of the routes that ask for parts whatever came before. */
+  /** The routes that always ask for ranges (`origin.ranges`: "always"). */
   readonly stubborn?: readonly string[];
   readonly blockSizeBytes: number;
   readonly memoryBytes?: number;
@@ -23,7 +23,7 @@ export interface FaultServerOptions {
   readonly resumeAttempts?: number;
 }
 
-/** Starts it on a free port and waits until it listens. */
+/** Starts the server on a free port, and waits until it listens. */
 export async function startFaultServer(options: FaultServerOptions): Promise<FaultServer> {
   const { originUrl, dir, routes, stubborn = [], blockSizeBytes, memoryBytes = 1_000_000 } = options;
   const { bodyTimeoutSeconds = 10, shutdownGraceSeconds = 0.1, resumeAttempts = 6 } = options;

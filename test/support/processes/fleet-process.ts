@@ -1,9 +1,9 @@
-/** A server of several processes: what can be seen of its workers from outside. */
+/** A server with several workers, as its log and the system show them. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { type RangewayProcess, startConfigured } from './rangeway-process.ts';
 
-/** A worker that has said that it serves. */
+/** A worker that has logged that it serves. */
 export interface SeenWorker {
   readonly id: number;
   readonly pid: number;
@@ -13,15 +13,15 @@ export interface SeenWorker {
 export interface FleetProcess extends RangewayProcess {
   readonly url: string;
   readonly port: number;
-  /** The last of each number that has said that it serves. */
+  /** Returns the latest worker of each id that has logged that it serves. */
   workers(): readonly SeenWorker[];
-  /** Waits until so many have said it since the start, those that took the place of others included. */
+  /** Waits until `count` workers have logged it since the start; replacements count too. */
   waitForServing(count: number): Promise<readonly SeenWorker[]>;
-  /** The worker that has answered the last request for this target; undefined before one has. */
+  /** Returns the id of the worker that has answered the last request for a target; undefined before that. */
   servedBy(target: string): number | undefined;
 }
 
-/** Starts what a configuration says, on any port, with a log that tells of workers; waits until all serve. */
+/** Starts a server with two workers on a free port, unless `config` differs, with a `debug` log. Waits until all serve. */
 export async function startFleetProcess(
   dir: string,
   config: object,
@@ -61,7 +61,7 @@ function linesOf(output: string): Line[] {
     .map((line) => JSON.parse(line) as Line);
 }
 
-/** Whether there is such a process, and it has not ended. */
+/** Returns whether a process exists and is no zombie. */
 export function isRunning(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
@@ -70,7 +70,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** The processes that a process has started, and which run. */
+/** Returns the process ids of the children of a process. */
 export function childrenOf(pid: number): number[] {
   return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number),

@@ -1,4 +1,4 @@
-/** A program that has a store's directory until it is killed: `lock-holder.ts DIR owner|member|store`. */
+/** A program that holds the lock of a store's directory until it is killed: `lock-holder.ts DIR owner|member|store`. */
 
 import { openDiskStore } from '../../../src/store/disk/disk-store.ts';
 import { joinDirectory, lockDirectory } from '../../../src/store/disk/index/directory-lock.ts';

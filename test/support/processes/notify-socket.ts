@@ -1,4 +1,4 @@
-/** Stands in for the service manager that has started a process: gets what it is told (sd_notify(3)). */
+/** Fakes of a service manager that receive the notifications of a process (sd_notify(3)). */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,7 +6,7 @@ import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** Opens a socket of the kind that a service manager has, which Node cannot, and prints each message as JSON. */
+/** Opens a Unix datagram socket, which Node cannot, and prints each message as JSON. */
 const receiver = `
 import json, socket, sys
 name = sys.argv[1]
@@ -17,14 +17,14 @@ while True:
     print(json.dumps(receiver.recv(65536).decode()), flush=True)
 `;
 
-/** What was told, and by what environment a process finds whom to tell. */
+/** A receiver of notifications, and the environment in which a process finds it. */
 export interface NotifySocket extends AsyncDisposable {
   readonly environment: NodeJS.ProcessEnv;
-  /** The messages so far: the assignments of each. */
+  /** Returns the messages so far, each as a list of assignments. */
   messages(): Promise<readonly (readonly string[])[]>;
 }
 
-/** A real socket: a path, or a name in the abstract space, with `@` before it. Needs python3 and systemd-notify. */
+/** Opens a real socket: at a path, or with an abstract name after `@`. Needs python3 and systemd-notify. */
 export async function openNotifySocket(name: string): Promise<NotifySocket> {
   const child: ChildProcess = spawn('python3', ['-c', receiver, name], { stdio: ['ignore', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');
@@ -33,7 +33,7 @@ export async function openNotifySocket(name: string): Promise<NotifySocket> {
   await once(lines, 'line');
   lines.on('line', (line) => {
     const assignments = (JSON.parse(line) as string).split('\n').filter((each) => each !== '');
-    // A barrier is between systemd-notify and the manager.
+    // systemd-notify adds BARRIER=1 for itself.
     if (!assignments.includes('BARRIER=1')) messages.push(assignments);
   });
   return {
@@ -46,12 +46,12 @@ export async function openNotifySocket(name: string): Promise<NotifySocket> {
   };
 }
 
-/** No socket, but a program `systemd-notify` in this directory that writes down what it is to tell. Needs nothing. */
+/** Writes a fake `systemd-notify` into a directory, which appends its arguments to a file. Needs no other program. */
 export async function openNotifyFile(dir: string): Promise<NotifySocket> {
   const file = join(dir, 'told');
   const program = join(dir, 'systemd-notify');
   await writeFile(file, '');
-  // In one write: others may be at it.
+  // One write per line, as several processes may append at a time.
   await writeFile(
     program,
     `#!/bin/sh\nline=$(printf '%s\\t' "$NOTIFY_SOCKET" "$@")\nprintf '%s\\n' "$line" >>'${file}'\n`,

@@ -1,24 +1,24 @@
-/** What a process must not keep when its work is over: descriptors, deleted files, memory, and itself. Linux tells. */
+/** Checks that a process without work keeps no descriptors, deleted files or memory, and ends soon. Needs Linux. */
 
 import { readdirSync, readlinkSync } from 'node:fs';
 import { expect } from 'vitest';
 import { openDescriptors, peakMemoryBytes } from './process-status.ts';
 import type { RangewayProcess } from './rangeway-process.ts';
 
-/** What a server may have taken at most, in bytes, whatever it went through. */
+/** Upper limit on the peak memory of a server, in bytes. */
 const memoryBytes = 512 * 1024 * 1024;
 
-/** How soon a server that has nothing to do ends, in milliseconds: far less than the thirty seconds for what is under way. */
+/** Time within which an idle server must end, in milliseconds: far less than the thirty seconds of grace for running responses. */
 const endsWithinMs = 10_000;
 
-/** How many files, sockets and the like a process has open; 0 where the system does not tell. */
+/** Returns the number of open descriptors of a process; 0 elsewhere than on Linux. */
 export function descriptorsOf({ pid }: RangewayProcess): number {
   return process.platform === 'linux' ? openDescriptors(pid) : 0;
 }
 
 /**
- * Expects that a process without work is back at so many descriptors, keeps no deleted body, and took little memory.
- * Expects nothing where the system does not tell.
+ * Expects that a process without work is back at `descriptorsBefore`, keeps no deleted body open, and took little memory. Does
+ * nothing elsewhere than on Linux.
  */
 export async function expectNothingKept({ pid }: RangewayProcess, descriptorsBefore: number): Promise<void> {
   if (process.platform !== 'linux') return;
@@ -29,21 +29,21 @@ export async function expectNothingKept({ pid }: RangewayProcess, descriptorsBef
   expect(peakMemoryBytes(pid)).toBeLessThan(memoryBytes);
 }
 
-/** Waits until no body is open: what was read a moment ago stays open for readers to come. Where the system does not tell, not at all. */
+/** Waits until no body file is open: files stay open for a while after a read. Does nothing elsewhere than on Linux. */
 export async function untilBodiesClosed({ pid }: RangewayProcess): Promise<void> {
   if (process.platform !== 'linux') return;
   const isBody = (target: string) => /\.(?:body|sums)$/.test(target);
   await expect.poll(() => descriptorTargets(pid).filter(isBody)).toEqual([]);
 }
 
-/** Ends a server that has nothing to do, and expects that it says goodbye soon. */
+/** Stops an idle server, and expects that it exits with 0 soon. */
 export async function expectPromptEnd(server: RangewayProcess): Promise<void> {
   const startedAt = performance.now();
   expect(await server.stop('SIGTERM'), server.output()).toBe(0);
   expect(performance.now() - startedAt).toBeLessThan(endsWithinMs);
 }
 
-/** What the descriptors of a process stand for. */
+/** Returns the targets of the descriptors of a process. */
 function descriptorTargets(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).flatMap((descriptor) => {
     try {

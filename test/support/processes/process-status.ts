@@ -1,9 +1,9 @@
-/** What the system knows of a process, for tests that run where it tells: on Linux. */
+/** The state of a process according to /proc, for tests on Linux. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { it } from 'vitest';
 
-/** A test that asks the system about processes. Elsewhere it is skipped with a line that says so. */
+/** Declares a test that reads /proc. Elsewhere than on Linux it is skipped with a line that says so. */
 export function itOnLinux(name: string, test: () => Promise<void>, timeoutMs?: number): void {
   it(
     name,
@@ -17,12 +17,12 @@ export function itOnLinux(name: string, test: () => Promise<void>, timeoutMs?: n
   );
 }
 
-/** The most memory that a process has ever had at once, in bytes: its peak resident set. */
+/** Returns the peak resident set of a process, in bytes. */
 export function peakMemoryBytes(pid: number): number {
   return statusBytes(pid, 'VmHWM');
 }
 
-/** The memory that a process has now, in bytes: its resident set. */
+/** Returns the current resident set of a process, in bytes. */
 export function residentBytes(pid: number): number {
   return statusBytes(pid, 'VmRSS');
 }
@@ -33,7 +33,7 @@ function statusBytes(pid: number, name: string): number {
   return Number(kibibytes) * 1024;
 }
 
-/** How many files, sockets and the like a process has open. */
+/** Returns the number of open descriptors of a process. */
 export function openDescriptors(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }

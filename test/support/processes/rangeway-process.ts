@@ -1,4 +1,4 @@
-/** Rangeway as people start it: a process of its own. */
+/** Starts the executable as a process, and follows its output. */
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 
-/** Where the project is, and where people type its commands. */
+/** The root directory of the project. */
 export const projectDirectory = fileURLToPath(new URL('../../../', import.meta.url));
 const executable = join(projectDirectory, 'bin/rangeway.js');
 
-/** How long a process may take to stop, when its test is over, before it is killed. */
+/** Time that a process may take to stop after its test before it is killed. */
 const patienceMs = 20_000;
 
 type Signal = 'SIGINT' | 'SIGTERM' | 'SIGKILL';
@@ -20,17 +20,17 @@ type Signal = 'SIGINT' | 'SIGTERM' | 'SIGKILL';
 /** A started process. */
 export interface RangewayProcess extends AsyncDisposable {
   readonly pid: number;
-  /** All that it has written so far, both streams. */
+  /** Returns the output so far, of both streams. */
   output(): string;
-  /** Waits until the output matches, and gives the match. Throws when the process ends before. */
+  /** Waits until the output matches, and returns the match. Throws when the process ends first. */
   waitFor(pattern: RegExp): Promise<RegExpExecArray>;
-  /** Waits for the end; gives the exit code, or null where a signal ended the process. */
+  /** Waits for the end. Returns the exit code, or null where a signal ended the process. */
   ended(): Promise<number | null>;
-  /** Sends a signal and waits for the end, as `ended` does. */
+  /** Sends a signal, and waits for the end as `ended` does. */
   stop(signal: Signal): Promise<number | null>;
 }
 
-/** Starts `rangeway` with these arguments, in an environment with these changes. Disposing stops it, if need be by force. */
+/** Starts `rangeway` with these arguments and changes to the environment. Disposing stops it, by SIGKILL if it takes too long. */
 export function startRangeway(args: readonly string[], environment: NodeJS.ProcessEnv = {}): RangewayProcess {
   const child = spawn(process.execPath, [executable, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -40,8 +40,8 @@ export function startRangeway(args: readonly string[], environment: NodeJS.Proce
 }
 
 /**
- * Starts `rangeway` as systemd does for a socket unit: with these listening sockets, under these names. They are still the
- * caller's to close, who accepts on them too until then.
+ * Starts `rangeway` as systemd does for a socket unit: with these listening sockets under these names. The caller must close
+ * its `servers`; until then they accept connections too.
  */
 export function startActivated(
   args: readonly string[],
@@ -52,7 +52,7 @@ export function startActivated(
   const descriptors = servers.map(
     (server) => (server as Server & { readonly _handle: { readonly fd: number } })._handle.fd,
   );
-  // Only the process itself knows its id beforehand.
+  // LISTEN_PID must be the id of the process, which only the shell that becomes the process knows.
   const child = spawn('sh', ['-c', 'LISTEN_PID=$$ exec "$0" "$@"', process.execPath, executable, ...args], {
     stdio: ['ignore', 'pipe', 'pipe', ...descriptors],
     env: environment,
@@ -61,8 +61,8 @@ export function startActivated(
 }
 
 /**
- * Starts what a person types in the project's directory. A signal goes to all processes of the line, as Ctrl-C does, and the
- * end is that of the last one.
+ * Runs a shell command in the project's directory. A signal goes to all processes of the command, as Ctrl-C does. `ended`
+ * resolves when the last one has ended.
  */
 export function startLine(line: string, environment: NodeJS.ProcessEnv = {}): RangewayProcess {
   const child = spawn('sh', ['-c', line], {
@@ -119,7 +119,7 @@ function follow(child: ChildProcessByStdio<null, Readable, Readable>, send: (sig
   };
 }
 
-/** Starts what a configuration says, written into this directory, and waits until it listens. Gives its first address. */
+/** Writes a configuration file into a directory, starts a server with it, and waits until it listens. Adds its first URL. */
 export async function startConfigured(
   dir: string,
   config: object,
@@ -132,7 +132,7 @@ export async function startConfigured(
   return { ...started, url };
 }
 
-/** Starts a proxy in front of an origin, on a free port, and waits until it listens. Gives its address. */
+/** Starts a server in front of an origin on a free port, and waits until it listens. Adds its URL. */
 export async function startProxy(
   origin: string,
   flags: readonly string[] = ['--store', 'memory'],
@@ -143,7 +143,7 @@ export async function startProxy(
   return { ...started, url };
 }
 
-/** Starts the demo, on a free port if not told otherwise, and waits until it says what to try. */
+/** Starts the demo, by default on a free port, and waits until it has printed its URLs. */
 export async function startDemo(
   args: readonly string[] = ['--listen', '127.0.0.1:0'],
   environment: NodeJS.ProcessEnv = {},

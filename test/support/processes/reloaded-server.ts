@@ -9,27 +9,27 @@ import { openServer, type Server } from '../../../src/setup/server.ts';
 import type { ServerEvent } from '../../../src/telemetry/events.ts';
 import { RawClient } from '../clients/raw-client.ts';
 
-/** What a test writes, over a store in memory. */
+/** A configuration as a test writes it; the store defaults to memory. */
 export type WrittenConfig = Readonly<Record<string, unknown>>;
 
-/** The configuration that is meant by it. */
+/** Checks a written configuration, and returns the result. */
 export function configOf(written: WrittenConfig): Config {
   const checked = checkConfig({ store: { type: 'memory' }, ...written }, '/');
   if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
   return checked.config;
 }
 
-/** A server, and what it tells. */
+/** A server and its events. */
 export interface ReloadedServer extends AsyncDisposable {
   readonly server: Server;
   readonly events: readonly ServerEvent[];
-  /** Goes on with another configuration. */
+  /** Reloads with another configuration. */
   reload(written: WrittenConfig): Promise<void>;
-  /** Connects to one of its addresses, the first if not told otherwise. */
+  /** Connects to one of its addresses; by default to the first. */
   connect(index?: number): Promise<RawClient>;
 }
 
-/** Opens it. Its end cuts what is still running. */
+/** Opens a server. Disposing cuts running exchanges. */
 export async function openReloadedServer(written: WrittenConfig): Promise<ReloadedServer> {
   const events: ServerEvent[] = [];
   const server = await openServer(configOf(written), { emit: (event) => events.push(event), pseudonym: 'test' });
@@ -52,13 +52,13 @@ export async function openReloadedServer(written: WrittenConfig): Promise<Reload
 export interface PlainOrigin extends AsyncDisposable {
   readonly url: string;
   readonly server: HttpServer;
-  /** How many connections to it are open. */
+  /** Number of open connections. */
   readonly connections: number;
-  /** Resolves when all are closed. */
+  /** Resolves when all connections are closed. */
   allClosed(): Promise<void>;
 }
 
-/** Opens one on a free port. */
+/** Opens an origin on a free port. */
 export async function openPlainOrigin(answer: RequestListener): Promise<PlainOrigin> {
   const server = createServer({ keepAliveTimeout: 0 }, answer);
   let connections = 0;

@@ -1,6 +1,6 @@
 /**
- * Loaded before the executable (`--import`): for each SIGUSR2 the process collects its garbage and writes a line on standard error
- * that says what is left: `live 1 {"heapUsed":…,"external":…}`.
+ * Preloaded into the executable (`--import`): at each SIGUSR2 the process collects garbage, and writes a line with the remaining
+ * bytes to standard error: `live 1 {"heapUsed":…,"external":…}`.
  */
 
 import { setFlagsFromString } from 'node:v8';
@@ -12,7 +12,7 @@ const collect = runInNewContext('gc') as () => void;
 let reports = 0;
 process.on('SIGUSR2', () => {
   collect();
-  // What was waiting for finalizers is garbage only now.
+  // Objects with finalizers become garbage only after the first collection.
   setImmediate(() => {
     collect();
     const { heapUsed, external } = process.memoryUsage();

@@ -1,6 +1,6 @@
 /**
- * What only root can give to a test: a file system of a few megabytes, and a server that is not root. Elsewhere the test
- * is skipped with a line that says so; where RANGEWAY_REQUIRE_CLIENTS=1 is set, as in CI, it fails instead.
+ * Tests that need root: for a file system of a few megabytes, and for a server of another user. Without root the test is skipped
+ * with a line that says so; with RANGEWAY_REQUIRE_CLIENTS=1, as in CI, it fails instead.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -12,10 +12,10 @@ import { it } from 'vitest';
 import { findProgram } from './programs.ts';
 import { projectDirectory, type RangewayProcess, startLine } from './rangeway-process.ts';
 
-/** A user and group without rights of their own: `nobody`. */
+/** Id of the user and group `nobody`, which has no rights of its own. */
 export const unprivilegedId = 65_534;
 
-/** A test that root can do on Linux with these programs. */
+/** Declares a test that needs root on Linux and these programs. */
 export function itAsRoot(
   programs: readonly string[],
   name: string,
@@ -27,7 +27,7 @@ export function itAsRoot(
     if (process.platform !== 'linux' || process.getuid?.() !== 0) missing.unshift('root on Linux');
     else if (programs.includes('mount') && !mayMount()) missing.push('the right to mount');
     if (missing.length === 0) return test();
-    const sentence = `"${name}" needs what is not here: ${missing.join(', ')}`;
+    const sentence = `"${name}" needs, and does not have: ${missing.join(', ')}`;
     const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
     if (required === '1') throw new Error(sentence);
     console.warn(`SKIPPED: ${sentence}`);
@@ -35,7 +35,7 @@ export function itAsRoot(
   });
 }
 
-/** A file system of its own, of so many bytes in memory. Disposing takes it away, whatever is still open in it. */
+/** Mounts a file system of `sizeBytes` in memory. Disposing unmounts it, even where files in it are open. */
 export async function mountSmallDisk(sizeBytes: number): Promise<AsyncDisposable & { readonly dir: string }> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-disk-'));
   const failure = mountMemory(dir, sizeBytes);
@@ -44,7 +44,7 @@ export async function mountSmallDisk(sizeBytes: number): Promise<AsyncDisposable
     throw new Error(`no file system could be mounted: ${failure}`);
   }
   const unmount = (): void => unmountLazily(dir);
-  // A test that is cut off disposes of nothing.
+  // An aborted test run does not dispose.
   process.once('exit', unmount);
   return {
     dir,
@@ -56,7 +56,7 @@ export async function mountSmallDisk(sizeBytes: number): Promise<AsyncDisposable
   };
 }
 
-/** Root in a container may lack it. */
+/** Checks the right to mount, which root in a container may lack. */
 function mayMount(): boolean {
   const dir = mkdtempSync(join(tmpdir(), 'rangeway-disk-'));
   const failure = mountMemory(dir, 4096);
@@ -65,7 +65,7 @@ function mayMount(): boolean {
   return failure === undefined;
 }
 
-/** Gives why it could not be mounted. */
+/** Mounts a tmpfs. Returns the error text, or undefined at success. */
 function mountMemory(dir: string, sizeBytes: number): string | undefined {
   const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeBytes}`, 'tmpfs', dir]);
   return status === 0 ? undefined : String(stderr);
@@ -75,7 +75,7 @@ function unmountLazily(dir: string): void {
   spawnSync('umount', ['--lazy', dir]);
 }
 
-/** Starts a proxy that may do what `nobody` may, on a free port, and waits until it listens. */
+/** Starts a server as the user `nobody` on a free port, and waits until it listens. */
 export async function startUnprivilegedProxy(
   origin: string,
   flags: readonly string[],

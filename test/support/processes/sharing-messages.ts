@@ -1,14 +1,14 @@
-/** What processes that share a store in a test say to the one that started them, and it to them. */
+/** Messages between the test process and the processes that share a store. */
 
 import type { StoreChange } from '../../../src/store/store.ts';
 
-/** What goes to the program. */
+/** A message to a sharing process. */
 export type ToSharing =
   | { readonly kind: 'heed'; readonly id: number; readonly change: StoreChange }
   | { readonly kind: 'told'; readonly id: number }
   | { readonly kind: 'end' };
 
-/** What comes from it. */
+/** A message from a sharing process. */
 export type FromSharing =
   | { readonly kind: 'ready' }
   | { readonly kind: 'tell'; readonly id: number; readonly change: StoreChange }
@@ -20,6 +20,6 @@ export type FromSharing =
       readonly wrong: string[];
     };
 
-/** The size of their store and of its blocks, in bytes. */
+/** The sizes of the shared store and of its blocks, in bytes. */
 export const sharedSizeBytes = 3 * 1024 * 1024;
 export const sharedBlockBytes = 16 * 1024;

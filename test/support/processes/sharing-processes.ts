@@ -1,4 +1,4 @@
-/** Starts processes that share a store's directory, and passes on what they tell each other. */
+/** Starts processes that share a store's directory, and delivers the changes that they announce to each other. */
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,23 +8,23 @@ import type { FromSharing, ToSharing } from './sharing-messages.ts';
 
 const program = fileURLToPath(new URL('./sharing-program.ts', import.meta.url));
 
-/** What a process says at its end. */
+/** The last message of a process. */
 export type Ended = Extract<FromSharing, { kind: 'ended' }>;
 
-/** One of the processes. */
+/** A sharing process. */
 export interface SharingProcess {
   readonly instance: string;
-  /** Ends it in order; rejects when it has died before. */
+  /** Ends it in order. Rejects when it has died. */
   end(): Promise<Ended>;
-  /** Kills it, and tells the others of it when it is gone. */
+  /** Kills it, waits for its exit, and announces it to the others as fallen. */
   kill(): Promise<void>;
 }
 
-/** Starts processes on one directory. All are gone when the running test ends. */
+/** Starts processes on one directory. The end of the running test kills them. */
 export class SharingProcesses {
   readonly #dir: string;
   readonly #children = new Map<string, ChildProcess>();
-  /** Those that have to heed a message yet, and what is to be done when none is left. */
+  /** By message id: the processes that have not acknowledged it, and a callback when all have. */
   readonly #heeding = new Map<number, { readonly waiting: Set<string>; readonly done: () => void }>();
   #ids = 0;
   #count = 0;
@@ -40,7 +40,7 @@ export class SharingProcesses {
     });
   }
 
-  /** Starts one more; resolves when it has opened the store. */
+  /** Starts another process. Resolves when it has opened the store. */
   async start(fallen: readonly string[] = []): Promise<SharingProcess> {
     this.#count += 1;
     const instance = `p${this.#count}`;
@@ -109,6 +109,6 @@ export class SharingProcesses {
 }
 
 function send(child: ChildProcess, message: ToSharing): void {
-  // To one that has just died nothing can be said, which its exit tells too.
+  // A process that has just died gets no message; its exit is handled elsewhere.
   if (child.connected) child.send(message, () => {});
 }

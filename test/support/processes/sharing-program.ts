@@ -1,7 +1,7 @@
 /**
- * One of several processes that hammer one store directory: `sharing-program.ts DIR INSTANCE SEED FIRST FALLEN`. It tells
- * the others of its changes through whoever has started it, takes random steps, and checks what it reads. Told to, it ends
- * and says what it has done and what was wrong.
+ * One of several processes that hammer one store directory: `sharing-program.ts DIR INSTANCE SEED FIRST FALLEN`. It announces its
+ * changes to the others through its parent process, takes random steps, and checks what it reads. At the message `end` it ends,
+ * and reports its steps and everything that was wrong.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -15,7 +15,7 @@ import { type FromSharing, sharedBlockBytes, sharedSizeBytes, type ToSharing } f
 await run(process.argv.slice(2));
 
 async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '']: string[]): Promise<void> {
-  // Whoever has started this may be gone, which the end of the channel tells.
+  // A send fails where the parent has ended; `disconnect` handles that.
   const send = (message: FromSharing) => process.send?.(message, undefined, undefined, () => {});
   const wrong: string[] = [];
   const waiting = new Map<number, () => void>();

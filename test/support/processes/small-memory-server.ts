@@ -1,4 +1,4 @@
-/** Servers whose memory in front of the disk is so small that what they tell comes from their files, and files to ask for. */
+/** Servers with so little memory in front of the disk that hits come from files; and paths of files for them. */
 
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,30 +21,30 @@ export async function startSmall(origin: string, dir: string): Promise<Server> {
 
 let lastFile = 0;
 
-/** The path of a file that was not asked for before and stays as it is; every second one is at an origin with ranges. */
+/** Returns the path of a file that was not requested before and does not change. Every second file has ranges. */
 export function newPath(sizeBytes: number): string {
   lastFile += 1;
   return pathOf({ kind: lastFile % 2 === 0 ? 'ranged' : 'whole', freshSeconds: 36_000, sizeBytes, file: lastFile });
 }
 
-/** Asks until the whole is served by the store alone. */
+/** Repeats a request until the whole body is a hit. */
 export function untilHit(server: Server, path: string): Promise<void> {
   return until(`${path} is a hit`, async () => (await askWhole(server, path)).isHit);
 }
 
-/** Asks until the whole has come uncut: a body that is found damaged after its head was sent is cut. */
+/** Repeats a request until the whole body arrives. A body is cut where damage is found after its head was sent. */
 export function untilWhole(server: Server, path: string): Promise<void> {
   return until(`${path} comes whole`, async () => (await askWhole(server, path)).isComplete);
 }
 
-/** Asks for the whole; what comes may be cut and is then no hit. */
+/** Requests a whole body. A body that is cut counts as no hit. */
 async function askWhole(server: Server, path: string): Promise<{ isHit: boolean; isComplete: boolean }> {
   const { status, isHit, isComplete } = await askVerified({ base: server.url, path });
   expect(status, `${path}\n${warnings(server)}`).toBe(200);
   return { isHit: isHit && isComplete, isComplete };
 }
 
-/** What the log has above `info`, for a test that fails. */
+/** Returns the log lines above `info`, for the message of a failed test. */
 function warnings(server: Server): string {
   const lines = server.output().split('\n');
   return lines.filter((line) => !/^\{"level":"(?:debug|info)"/.test(line)).join('\n');

@@ -1,14 +1,14 @@
-/** Which process has an end of a TCP connection, as Linux tells it. */
+/** Finds the process that has an end of a TCP connection. Needs Linux. */
 
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** The one of these processes that has the end with these ports; undefined where none has. */
+/** Returns the process that has the end with these ports; undefined where none of `pids` has it. */
 export function ownerOf(localPort: number, remotePort: number, pids: readonly number[]): number | undefined {
   const socket = `socket:[${inodeOf(localPort, remotePort)}]`;
   return pids.find((pid) => descriptorsOf(pid).some((fd) => linkOf(`/proc/${pid}/fd/${fd}`) === socket));
 }
 
-/** None of a process that has ended. */
+/** Returns the descriptors of a process; an empty list when it has ended. */
 function descriptorsOf(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`);

@@ -1,4 +1,4 @@
-/** Loaded before a program by `node --import`: writes each span that has ended to the standard error, as a line of JSON. */
+/** Preloaded by `node --import`: writes each span that has ended to standard error, as a line `span` with JSON. */
 
 import { recordSpans } from '../proxies/recorded-spans.ts';
 

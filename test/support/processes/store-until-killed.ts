@@ -1,4 +1,4 @@
-/** A program that stores one entry after the other until it is killed: `node store-until-killed.ts DIR`. */
+/** A program that stores entry after entry until it is killed: `node store-until-killed.ts DIR`. */
 
 import { randomUUID } from 'node:crypto';
 import { openDiskStore } from '../../../src/store/disk/disk-store.ts';
@@ -13,14 +13,14 @@ const store = await openDiskStore({
   randomId: randomUUID,
   emit: () => {},
 });
-// One entry is there only in part, and gets its blocks one by one, here and there.
+// One entry stays incomplete, and gets its blocks one by one at scattered indexes.
 const part = { key: 'part', sizeBytes: 512 * 16 * 1024, seed: 7 };
 const partial = await openSampleWriter(store, part);
 await partial.publish(sampleMetadata(part.seed));
 const sizes = [0, 700, 30_000, 40_000, 100_000, 1_000_000];
 for (let at = 0; ; at += 1) {
   const sizeBytes = sizes[at % sizes.length] ?? 0;
-  // Every second time the same key is written again, and many bodies stay half written.
+  // Every second round writes the same key again, and many bodies stay half written.
   const key = at % 2 === 0 ? `k${at}` : 'again';
   const unfinished = await openSampleWriter(store, { key: 'never', sizeBytes: 64 * 1024 });
   for (let index = 0; index < 3; index += 1) await unfinished.writeBlock(index, new Uint8Array(16 * 1024));

@@ -1,4 +1,4 @@
-/** Rangeway as a process with a route for each option of `access`, in front of an origin that calls everything public. */
+/** A server process with a route for each option of `access`, in front of an origin whose responses are all public. */
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import { formatPasswordHash } from '../../../src/guard/access/passwords.ts';
 import { startRangeway } from '../processes/rangeway-process.ts';
 
-/** None of these may be written anywhere. */
+/** The server must not write any of these anywhere. */
 export const secrets = {
   password: 'pass-of-ada-hidden',
   token: 'token-of-robot-hidden',
@@ -18,7 +18,7 @@ export const secrets = {
   signing: 'signing-secret-hidden',
 };
 
-/** What a client got. */
+/** A response as its client got it. */
 export interface Got {
   readonly status: number | undefined;
   readonly fields: IncomingHttpHeaders;
@@ -29,20 +29,20 @@ export interface Got {
 export interface AccessGround extends AsyncDisposable {
   readonly port: number;
   readonly socketPath: string;
-  /** What the origin was asked, in order. */
+  /** The requests that the origin has received, in order. */
   readonly seen: readonly { readonly target: string; readonly fields: IncomingHttpHeaders }[];
   ask(path: string, headers?: Record<string, string>, options?: RequestOptions): Promise<Got>;
   /** The target that `rangeway sign` prints for a path. */
   sign(path: string, ...flags: string[]): Promise<string>;
-  /** Waits until what is stored of a response can be found. `target` is as the log shows it. */
+  /** Waits until the log has the fill of a target, so that its entry can be found. `target` is as the log shows it. */
   stored(target: string): Promise<void>;
-  /** Waits for something in the log, and gives all of it. */
+  /** Waits until the log matches, and returns the whole log. */
   log(pattern: RegExp): Promise<string>;
 }
 
 const keys = { basic: 'file:users', bearer: 'env:TEST_TOKENS', apiKey: 'env:TEST_KEYS', signedUrls: 'file:./url-keys' };
 
-/** `access` of the routes, by the first segment of their paths. */
+/** The `access` options of the routes, by the first segment of their paths. */
 const accesses: Readonly<Record<string, object>> = {
   '': {},
   open: {},
@@ -58,7 +58,7 @@ const accesses: Readonly<Record<string, object>> = {
   forward: { ...keys, forwardCredentials: true },
 };
 
-/** Starts both; the host `guarded.example` has a route of its own. */
+/** Starts the server and its origin. The host `guarded.example` has a route of its own. */
 export async function startAccessGround(): Promise<AccessGround> {
   const dir = mkdtempSync(join(tmpdir(), 'rangeway-access-test-'));
   const seen: { target: string; fields: IncomingHttpHeaders }[] = [];
@@ -82,8 +82,8 @@ export async function startAccessGround(): Promise<AccessGround> {
     socketPath,
     seen,
     async ask(path, headers = {}, options = {}) {
-      const asked = get({ host: '127.0.0.1', port, path, headers, agent: false, ...options });
-      const [response] = (await once(asked, 'response')) as [IncomingMessage];
+      const request = get({ host: '127.0.0.1', port, path, headers, agent: false, ...options });
+      const [response] = (await once(request, 'response')) as [IncomingMessage];
       return { status: response.statusCode, fields: response.headers, body: await text(response) };
     },
     async sign(path, ...flags) {

@@ -1,4 +1,4 @@
-/** Commands for a running Rangeway, run against its admin listener in front of operations that are not there. */
+/** Runs the commands that administer a server against an admin listener with fake operations. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,16 +13,16 @@ import { fakeOperations, type OperationCall } from './fake-operations.ts';
 
 export const rightToken = 'the-right-token-of-20';
 
-/** What a command has done. */
+/** The exit code and the output of a command. */
 export interface Outcome {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** An admin listener for commands. */
+/** An admin listener that commands can talk to. */
 export interface CommandGround extends AsyncDisposable {
-  /** As `--admin` takes it. */
+  /** The address, in the syntax of `--admin`. */
   readonly place: string;
   readonly calls: OperationCall[];
   /** Runs a command with the place and the token in its environment. */
@@ -39,7 +39,7 @@ export async function runCommand(
   return { code, ...io.written };
 }
 
-/** Opens it: with a token on a port, or without one on a Unix socket. */
+/** Opens an admin listener: on a port with a token, or on a Unix socket without one. */
 export async function openCommandGround(
   overrides: Partial<Operations> = {},
   reach: 'machine' | 'owner' = 'machine',
@@ -64,11 +64,11 @@ export async function openCommandGround(
   resources.defer(() => listener.close(0).then(() => undefined));
   const place = reach === 'owner' ? `unix:${path}` : `127.0.0.1:${listener.address.port}`;
   const env = { RANGEWAY_ADMIN: place, ...(reach === 'owner' ? {} : { RANGEWAY_ADMIN_TOKEN: rightToken }) };
-  const kept = resources.move();
+  const opened = resources.move();
   return {
     place,
     calls,
     run: (...argv) => runCommand(argv, { ...env }),
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }

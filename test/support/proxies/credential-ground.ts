@@ -1,4 +1,4 @@
-/** A route that takes credentials, with the names, tokens and keys of the tests, and requests that show some. */
+/** Credential rules with the names, tokens and keys of the tests, and requests with credentials. */
 
 import {
   type CredentialRules,
@@ -15,9 +15,9 @@ import { splitTarget } from '../../../src/routing/target.ts';
 import { routeWith } from '../../routing/route-sample.ts';
 import { fieldsOf } from '../values/fields-of.ts';
 
-/** The key of all tables. */
+/** The key with which all tables hash their secrets. */
 export const key = Buffer.alloc(32, 7);
-/** The time, in epoch milliseconds. */
+/** The current time of the tests, in epoch milliseconds. */
 export const now = Date.UTC(2026, 0, 2);
 const route = routeWith();
 export const client = { address: '192.0.2.7', forwardedFor: [] };
@@ -25,7 +25,7 @@ export const base64 = (text: string, encoding: BufferEncoding = 'utf8') =>
   Buffer.from(text, encoding).toString('base64');
 const entry = (name: string, secret: string) => ({ name, secret, line: 1 });
 
-/** The salt of each hash says whose it is; the check of a password takes it for the password. */
+/** Makes a fake hash: its salt is the password, with which the fake check compares. */
 export const hashOf = (password: string) => ({
   ln: 10,
   r: 8,
@@ -41,7 +41,7 @@ export const passwords = new Map([
   ['\u00e9', '\u00e9'],
 ]);
 
-/** All kinds, with what was checked. */
+/** Creates rules of these kinds, and a list that records each password check. */
 export function createRules(kinds: readonly (keyof CredentialRules)[], areForwarded = false) {
   const checks: PasswordCheck[] = [];
   const all: CredentialRules = {
@@ -64,7 +64,7 @@ export function createRules(kinds: readonly (keyof CredentialRules)[], areForwar
   return { rules, checks };
 }
 
-/** A request with these field lines besides Host. */
+/** Makes a request with these field lines besides Host. */
 export function requestWith(lines: readonly string[], target = '/film', method = 'GET'): ProxyRequest {
   return {
     method,
@@ -82,12 +82,12 @@ export function requestWith(lines: readonly string[], target = '/film', method =
   };
 }
 
-/** Where it goes, by the only route. */
+/** Routes a request to the only route. */
 export function routedOf(request: ProxyRequest): Routed {
   return { route, scheme: request.scheme, authority: 'media.example', target: splitTarget(request.target) };
 }
 
-/** What goes on of a request, or its refusal. */
+/** Runs the credential check, and returns its result or its refusal. */
 export async function outcomeOf(
   rules: CredentialRules,
   request: ProxyRequest,
@@ -100,7 +100,7 @@ export async function outcomeOf(
   }
 }
 
-/** The name of who passes; or the status, and what is asked for. */
+/** Returns `passes as NAME`; or the status, the code and the challenges. */
 export async function verdictOf(rules: CredentialRules, request: ProxyRequest): Promise<string> {
   const outcome = await outcomeOf(rules, request);
   if (!(outcome instanceof ProxyError)) return `passes as ${outcome.user}`;
@@ -108,7 +108,7 @@ export async function verdictOf(rules: CredentialRules, request: ProxyRequest): 
   return [`${outcome.status} ${outcome.code}`, ...challenges].join('; ');
 }
 
-/** A target with a signature that is valid. */
+/** Signs a target; the signature is valid unless `changes` break it. */
 export const signed = (target: string, changes = {}) =>
   signTarget(
     { authority: 'media.example', target, keyId: 'k1', expires: now / 1000 + 1, ...changes },

@@ -1,4 +1,4 @@
-/** How responses are stored and reused where the operator says nothing. */
+/** The default cache options of a route. */
 
 import { checkConfig } from '../../../src/config/load.ts';
 import type { RouteCaching } from '../../../src/routing/router.ts';

@@ -1,18 +1,18 @@
-/** Stands in for the world around a command: keeps what it writes, sends it signals, tells it a time. */
+/** A fake environment for a command: it records the output, sends signals, and has a clock. */
 
 import type { CliIo, StopSignal } from '../../../src/cli/io.ts';
 
-/** A world whose strings the test pulls. */
+/** A `CliIo` that a test controls. */
 export interface FakeCliIo extends CliIo {
-  /** All that was written to each stream. */
+  /** The output so far, by stream. */
   readonly written: { stdout: string; stderr: string };
-  /** The codes with which the process would have been ended at once. */
+  /** The exit codes of calls that would end the process at once. */
   readonly exits: readonly number[];
-  /** Sends a signal, as the system would, some milliseconds after the one before. */
+  /** Sends a stop signal after the clock has advanced by `laterMs`. */
   signal(name: StopSignal, laterMs?: number): void;
-  /** Sends the signal to read the configuration again. */
+  /** Sends the reload signal. */
   signalReload(): void;
-  /** Waits until standard output matches, and gives the match. */
+  /** Waits until standard output matches, and returns the match. */
   waitFor(pattern: RegExp): Promise<RegExpExecArray>;
 }
 

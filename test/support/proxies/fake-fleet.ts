@@ -1,4 +1,4 @@
-/** Several caches over one store in this process, each as a process of its own sees itself: leases, answers and news between them. */
+/** A fleet in one process: several caches over one store, each like a worker, with leases, answers and invalidation messages. */
 
 import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -24,28 +24,28 @@ import { moving } from '../clocks/peer-quiet.ts';
 
 type RelayAnswer = Extract<Answer, { kind: 'relay' }>;
 
-/** One of them. */
+/** A fake worker. */
 export interface FakeMember {
   readonly instance: string;
   readonly isDead: boolean;
-  /** Of how many keys it has the lease, or asks for it. */
+  /** Number of keys whose lease it has, or asks for. */
   readonly leaseCount: number;
   readonly fleet: Fleet;
-  /** Tells which cache answers for it, and by which rules. */
+  /** Sets the cache that answers other members, and its admission rules. */
   attach(cache: Cache, admission: PeerServerOptions['admission']): void;
-  /** Ends it in order: what it has told the others stays. */
+  /** Ends it in order: its earlier messages stay in effect. */
   leave(): Promise<void>;
-  /** Ends it as a kill does: nobody hears of it again, its leases are free, and what it was doing has broken off. */
+  /** Ends it as a kill does: it sends nothing more, its leases become free, and its transfers break off. */
   die(): Promise<void>;
-  /** Nobody reaches it any more, though it lives. */
+  /** Other members cannot reach it, though it lives. */
   isCutOff: boolean;
 }
 
-/** All of them. */
+/** All members, and their lease table. */
 export class FakeFleet {
   readonly table: LeaseTable;
   readonly clock: Clock;
-  /** Where their sockets are; undefined where they call each other directly. */
+  /** The directory of their sockets; undefined where they call each other directly. */
   readonly dir: string | undefined;
   readonly #members = new Map<string, Member>();
 
@@ -55,7 +55,7 @@ export class FakeFleet {
     this.table = createLeaseTable(clock);
   }
 
-  /** Ends all of them in order. */
+  /** Ends all members in order. */
   async close(): Promise<void> {
     await Promise.all([...this.#members.values()].map((member) => member.leave()));
     if (this.dir !== undefined) await moving(rm(this.dir, { recursive: true, force: true }));
@@ -99,7 +99,7 @@ class Member implements FakeMember {
       supervisor: {
         acquireLease: async (key, lost) => {
           const reply = await all.table.acquire(key, asker, lost);
-          // Nothing comes to who is dead.
+          // A dead worker gets no reply.
           if (this.isDead) throw new ChannelGone();
           return reply;
         },
@@ -129,7 +129,7 @@ class Member implements FakeMember {
     if (dir !== undefined) this.#server = moving(openPeerServer({ dir, instance, cache, admission, clock }));
   }
 
-  /** Resolves when others can reach it. */
+  /** Resolves when other members can reach it. */
   get opened(): Promise<unknown> | undefined {
     return this.#server;
   }
@@ -143,7 +143,7 @@ class Member implements FakeMember {
   async die(): Promise<void> {
     this.dying.abort(new ProxyError('client_gone'));
     await this.leave();
-    // What a dead process was writing has been let go of when its leases pass on.
+    // The writers of a dead worker are released before its leases pass on.
     this.#all.forget(this.instance);
   }
 
@@ -164,8 +164,8 @@ class Member implements FakeMember {
       answer: async (inquiry, given) => {
         const other = this.#all.member(instance);
         if (other === undefined || other.isCutOff || other.#cache === undefined) throw new HolderLost(holder);
-        const told = other.#cache.answerPeer(asAsked(inquiry, other.dying.signal), given);
-        const held = await untilLost(told, other.dying.signal, holder);
+        const answering = other.#cache.answerPeer(asAsked(inquiry, other.dying.signal), given);
+        const held = await untilLost(answering, other.dying.signal, holder);
         return held && severable(held, other.dying.signal, holder);
       },
     };
@@ -173,16 +173,16 @@ class Member implements FakeMember {
   }
 }
 
-/** The request as the other process has it: it ends with the line between the two. */
+/** The inquiry as the other process has it: its request is aborted when the other process dies. */
 function asAsked(inquiry: Inquiry, dying: AbortSignal): Inquiry {
   const { request } = inquiry;
   const { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt } = request;
-  const told = { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt };
+  const sent = { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt };
   const signal = AbortSignal.any([request.signal, dying]);
-  return changedInquiry(inquiry, { request: { ...told, signal, sendInterim: () => {} } });
+  return changedInquiry(inquiry, { request: { ...sent, signal, sendInterim: () => {} } });
 }
 
-/** Whatever is asked of a process that dies is lost. */
+/** Rejects with `HolderLost` when the other process dies before the promise settles. */
 async function untilLost<T>(promise: Promise<T>, dying: AbortSignal, holder: NamedHolder): Promise<T> {
   promise.catch(() => {});
   if (dying.aborted) throw new HolderLost(holder);

@@ -1,8 +1,8 @@
-/** The operations of a server that is not there: what they are asked is kept, and what they say is given. */
+/** Fake operations of a server: they record their calls, and return fixed values. */
 
 import type { EntryDetails, EntryStatus, Operations } from '../../../src/admin/operations.ts';
 
-/** One call: its name and its arguments. */
+/** One call: name and arguments. */
 export type OperationCall = readonly [name: keyof Operations, ...values: readonly unknown[]];
 
 export const someEntry: EntryStatus = {
@@ -37,13 +37,13 @@ export const someDetails: EntryDetails = {
   presentBytes: 524_288,
 };
 
-/** Operations that say these things, or else what a quiet server says. */
+/** Creates operations with these overrides; the others return the values of an idle server. */
 export function fakeOperations(overrides: Partial<Operations> = {}): {
   readonly operations: Operations;
   readonly calls: OperationCall[];
 } {
   const calls: OperationCall[] = [];
-  const quiet: Operations = {
+  const idle: Operations = {
     listEntries: async () => ({ entries: [someEntry], next: 'page 2' }),
     inspectEntry: async () => someDetails,
     purge: async () => ({ entries: 2 }),
@@ -83,7 +83,7 @@ export function fakeOperations(overrides: Partial<Operations> = {}): {
     formatMetrics: async () => '# HELP a b\na 1\n',
   };
   const operations = new Proxy(
-    { ...quiet, ...overrides },
+    { ...idle, ...overrides },
     {
       get(target, name: keyof Operations) {
         const operation = target[name] as (...values: unknown[]) => unknown;

@@ -1,40 +1,40 @@
-/** Workers that are no processes: a test says what each of them does, and sees what it was asked. */
+/** Fake workers without processes: a test scripts what each of them does, and sees the calls that it gets. */
 
 import { ChannelGone, type SupervisorCalls, type WorkerCalls } from '../../../src/fleet/channel.ts';
 import type { Ending, WorkerProcess } from '../../../src/fleet/worker-slot.ts';
 
 type CallName = keyof WorkerCalls;
 
-/** What a worker does when it is asked, instead of answering at once: it may fail, or never answer. */
+/** What a worker does at a call instead of answering at once: it may fail, or never answer. */
 export type Script = Partial<Record<CallName, (...values: readonly unknown[]) => unknown>>;
 
-/** One of them. */
+/** A fake worker. */
 export interface FakeWorker {
   readonly pid: number;
-  /** All that it was asked, in order: the name of each call, and of a socket which one. */
+  /** The names of all calls, in order. Calls about a socket have its arguments too. */
   readonly asked: string[];
-  /** What it started with. */
+  /** The first argument of `start`. */
   readonly start: unknown;
-  /** What it can ask its supervisor. */
+  /** The calls that it can make to its supervisor. */
   readonly supervisor: SupervisorCalls;
-  /** Does something else from now on when it is asked. */
+  /** Replaces its script from now on. */
   plan(script: Script): void;
-  /** Ends, as the system tells of it. */
+  /** Ends it. `ending` is what the system reports; by default SIGKILL. */
   die(ending?: Ending): void;
   readonly isAlive: boolean;
-  /** Whether it was ended by force. */
+  /** Whether the supervisor killed it. */
   readonly wasKilled: boolean;
 }
 
-/** All that were started, and what the next ones do. */
+/** All workers that were started, and the script of later ones. */
 export interface FakeWorkers {
   readonly all: readonly FakeWorker[];
   fork(calls: SupervisorCalls): WorkerProcess;
-  /** What those do that are started from now on. */
+  /** Sets the script of workers that are started from now on. */
   plan(script: Script): void;
 }
 
-/** Creates a place that starts them. Who is told to stop ends with 0. */
+/** Creates the function that forks fake workers. A worker that is stopped exits with 0. */
 export function createFakeWorkers(): FakeWorkers {
   const all: FakeWorker[] = [];
   let nextScript: Script = {};

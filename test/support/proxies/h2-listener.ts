@@ -1,4 +1,4 @@
-/** An HTTP/2 server for tests, in cleartext or over TLS, with its events and its requests on record. */
+/** An HTTP/2 server for tests, in cleartext or over TLS, that records its events and requests. */
 
 import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
@@ -15,22 +15,22 @@ export interface TestH2Server extends AsyncDisposable {
   readonly server: ConnectionServer;
   readonly port: number;
   readonly events: ServerEvent[];
-  /** What the handler was given. */
+  /** The requests that the handler got. */
   readonly requests: ProxyRequest[];
-  /** Connections that are open. */
+  /** The open connections. */
   readonly sockets: ReadonlySet<Socket>;
-  /** Connects and says hello. */
+  /** Opens a connection, and exchanges preface and SETTINGS. */
   connect(settings?: readonly (readonly [number, number])[]): Promise<H2RawClient>;
 }
 
 interface Overrides extends Partial<Omit<ProtocolOptions, 'limits' | 'scheme'>> {
   readonly limits?: Partial<ListenerLimits>;
   readonly tls?: boolean;
-  /** Does something with each connection before it is served; by default nothing. */
+  /** Called with each connection; must call `serve`. By default it calls it at once. */
   readonly before?: (socket: Socket, serve: () => void) => void;
 }
 
-/** Opens one on a free port of 127.0.0.1. Its end cuts what is still running, and waits until nothing is left. */
+/** Opens a server on a free port of 127.0.0.1. Disposing cuts its streams, and waits until none is left. */
 export async function openH2Server(handler: Handler, overrides: Overrides = {}): Promise<TestH2Server> {
   const { tls = false, before = (_socket, serve) => serve(), limits, ...more } = overrides;
   const events: ServerEvent[] = [];

@@ -1,4 +1,4 @@
-/** A whole Rangeway between raw bytes and an origin that records what it gets: what becomes of a hostile stream. */
+/** A whole server between raw bytes and an origin that records its requests: the verdicts on hostile streams. */
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../../src/config/load.ts';
@@ -12,19 +12,19 @@ import { readRecorded } from '../origins/recorded-requests.ts';
 import { openRecordingOrigin } from '../origins/recording-origin.ts';
 import { expectRefusal } from '../values/expect-refusal.ts';
 
-/** What must become of a stream of bytes. An error code alone is `refused`. */
+/** The required outcome for a stream of bytes. An error code by itself means: refused. */
 export type Verdict =
   /** The client gets this error and nothing else, the connection ends, and the origin sees nothing. */
   | ErrorCode
-  /** The origin sees this one request, and the client its answer. */
+  /** The origin sees this one request, and the client gets its response. */
   | Passed
-  /** We answer by ourselves; the origin sees nothing. */
+  /** The proxy answers by itself; the origin sees nothing. */
   | { readonly kind: 'answered'; readonly status: number; readonly isLast: boolean }
-  /** The body breaks off: the origin sees nothing, or a request that is cut; the client gets this error. */
+  /** The body is broken: the client gets this error; the origin sees nothing, or a request that is cut. */
   | { readonly kind: 'broken'; readonly code: ErrorCode }
-  /** The client ends in the middle: it gets nothing, and the origin sees nothing, or a request that is cut. */
+  /** The client ends its side early: it gets nothing; the origin sees nothing, or a request that is cut. */
   | { readonly kind: 'ended' }
-  /** The connection ends without a word, and the origin sees nothing. */
+  /** The connection closes without a response, and the origin sees nothing. */
   | { readonly kind: 'lost' };
 
 interface Passed {
@@ -32,64 +32,64 @@ interface Passed {
   /** Method and target. */
   readonly line: string;
   readonly body: string;
-  /** Field lines that differ from those of a plain GET, as `name: value` in lower case. `-name` is one that is not there. */
+  /** Field lines that differ from those of a plain GET, as `name: value` in lower case. `-name`: that field is absent. */
   readonly fields: readonly string[];
-  /** Whether the connection ends after the answer. */
+  /** Whether the connection closes after the response. */
   readonly isLast: boolean;
 }
 
 /** One hostile stream. */
 export type HostileRow = readonly [name: string, bytes: string, verdict: Verdict];
 
-/** The origin gets this request: method and target, body, and the fields that a plain GET has not. */
+/** Verdict: the origin gets this request (method and target, body, and the fields that a plain GET does not have). */
 export function passed(line: string, body = '', ...fields: readonly string[]): Passed {
   return { kind: 'passed', line, body, fields, isLast: false };
 }
 
-/** As `passed`, and the connection ends after it. */
+/** Verdict: as `passed`, and the connection closes after the response. */
 export function passedLast(line: string, body = '', ...fields: readonly string[]): Passed {
   return { ...passed(line, body, ...fields), isLast: true };
 }
 
-/** What has no authority that a route could have; that is seen on the road, and the connection goes on. */
+/** Verdict: the authority is invalid, which only the proxy notices; it answers 400, and the connection stays open. */
 export const unroutable: Verdict = { kind: 'answered', status: 400, isLast: false };
 
-/** What is refused in the middle of its body. */
+/** Verdict: refused in the middle of the body. */
 export const broken: Verdict = { kind: 'broken', code: 'malformed_request' };
 
-/** What the client ends in its middle. */
+/** Verdict: the client ends its side in the middle of the request. */
 export const ended: Verdict = { kind: 'ended' };
 
-/** A GET with these field lines besides Host, each with its end. */
+/** Returns a GET with these field lines besides Host, each with its CRLF. */
 export function get(fields = '', target = '/x'): string {
   return `GET ${target} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`;
 }
 
-/** A POST with these field lines besides Host, and what comes after its head. */
+/** Returns a POST with these field lines besides Host, and `rest` after its head. */
 export function post(fields: string, rest = ''): string {
   return `POST /x HTTP/1.1\r\nHost: a\r\n${fields}\r\n${rest}`;
 }
 
-/** Comes after every stream: read after what is passed, never after what is refused. */
+/** A request that is sent after every stream: the server must read it after a passed request, and never after a refused one. */
 const after = 'GET /after HTTP/1.1\r\nHost: a\r\n\r\n';
 
 /** The running server, and the origin behind it. */
 export interface HostileGround extends AsyncDisposable {
-  /** Sends the pieces, each by itself, and compares what becomes of them. A failure tells the bytes. */
+  /** Sends the pieces one by one, and checks the outcome against the verdict. A failure shows the bytes. */
   judge(pieces: readonly string[], verdict: Verdict): Promise<void>;
-  /** Sends the bytes, whatever they are, and tells what has come of them. */
+  /** Sends any bytes, and returns their outcome. */
   survey(bytes: string): Promise<Survey>;
 }
 
-/** What has come of some bytes. */
+/** The outcome of some bytes. */
 export interface Survey {
-  /** How many answers of the origin the client got. */
+  /** Number of origin responses that the client got. */
   readonly answers: number;
-  /** What the origin was asked in whole, each read alike by every reader. */
+  /** The complete requests that the origin got. All readers have read them alike. */
   readonly seen: readonly ReadRequest[];
 }
 
-/** Runs the rows, one after the other, against one server: each in one piece, and in two. */
+/** Declares a test for each row, all against one server: each stream is sent in one piece, and in two. */
 export function judgeAll(groups: Readonly<Record<string, readonly HostileRow[]>>): void {
   const opening = openHostileGround();
   describe.each(Object.entries(groups))('%s', (_group, rows) => {
@@ -101,7 +101,7 @@ export function judgeAll(groups: Readonly<Record<string, readonly HostileRow[]>>
     });
   });
   describe('the table', () => {
-    it('has no stream twice', async () => {
+    it('has no duplicate stream', async () => {
       await using _ground = await opening;
       const streams = Object.values(groups).flatMap((rows) => rows.map(([, bytes]) => bytes));
       expect(streams.filter((stream, at) => streams.indexOf(stream) < at)).toEqual([]);
@@ -109,7 +109,7 @@ export function judgeAll(groups: Readonly<Record<string, readonly HostileRow[]>>
   });
 }
 
-/** Starts both. */
+/** Starts the server and its origin. */
 export async function openHostileGround(): Promise<HostileGround> {
   const origin = await openRecordingOrigin();
   const events: ServerEvent[] = [];
@@ -121,7 +121,7 @@ export async function openHostileGround(): Promise<HostileGround> {
   const server = await start(loaded.config, { emit: (event) => events.push(event) });
   const port = Number(new URL(server.url).port);
 
-  /** Lets all come to the origin that is still on its way: what is asked last is answered last. */
+  /** Waits until earlier requests have reached the origin: this last request is answered after them. */
   const askLast = async (): Promise<void> => {
     await using client = await RawClient.open(port);
     await client.exchange('GET /settled HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
@@ -160,7 +160,7 @@ export async function openHostileGround(): Promise<HostileGround> {
       await expect
         .poll(async () => (await othersSeen()).length - counted.answers, { interval: 5 })
         .toBeLessThanOrEqual(0);
-      // What is not answered by now waits for more.
+      // A request without a response by now waits for more bytes.
       client.end();
       await over;
       await settle();
@@ -200,7 +200,7 @@ export async function openHostileGround(): Promise<HostileGround> {
   }
 }
 
-/** Each piece is read before the next one is sent: the server runs in this process. */
+/** Sends pieces one by one. Turns of the event loop let the server, which runs in this process, read each piece first. */
 async function sendApart(client: RawClient, [first = '', ...others]: readonly string[]): Promise<void> {
   client.send(first);
   for (const piece of others) {
@@ -250,7 +250,7 @@ function isEnded(verdict: Verdict): boolean {
   return typeof verdict !== 'string' && verdict.kind === 'ended';
 }
 
-/** Whether what follows is read. */
+/** Returns whether the server reads the next request on the connection. */
 function isKept(verdict: Verdict): boolean {
   return typeof verdict !== 'string' && (verdict.kind === 'passed' || verdict.kind === 'answered') && !verdict.isLast;
 }

@@ -1,6 +1,6 @@
-/** All that holds of HTTP/1 on the wire, to be run over something else than plain TCP. */
+/** The test suites of HTTP/1 on the wire, to run over another carrier than plain TCP. */
 
-/** Declares the tests of every suite; call `carryBy` before. */
+/** Declares the tests of every suite. Call `carryBy` first. */
 export async function declareHttp1Suites(): Promise<void> {
   await import('../../wire/closing.test.ts');
   await import('../../wire/expect.test.ts');

@@ -1,12 +1,12 @@
-/** The parts of a gate that refuses nobody and limits nothing. */
+/** The parts of a gate that refuses and limits nothing. */
 
 import { createAccess } from '../../../src/guard/access/access.ts';
 import { type AllowanceRules, createAllowances } from '../../../src/guard/limits/allowances.ts';
 
-/** Lets everybody pass. */
+/** Access rules that let every request pass. */
 export const openAccess = createAccess({ allow: undefined, deny: undefined, credentials: undefined });
 
-/** No limits, as rules. */
+/** Rules without limits. */
 export const noLimits: AllowanceRules = {
   bodyBytes: undefined,
   requestsPerClient: 0,
@@ -18,5 +18,5 @@ export const noLimits: AllowanceRules = {
   amplification: undefined,
 };
 
-/** No limits. */
+/** Allowances without limits. */
 export const boundlessAllowances = createAllowances(noLimits, { now: () => 0, after: () => () => {} });

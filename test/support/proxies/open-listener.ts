@@ -1,4 +1,4 @@
-/** A listener for tests, with its events and its requests on record. */
+/** A listener for tests that records its events and requests. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { Socket } from 'node:net';
@@ -17,7 +17,7 @@ import { createNodeHttp1Server } from '../../reference/node-http1.ts';
 import { RawClient } from '../clients/raw-client.ts';
 import { testAuthority, writeTestCertificate } from '../values/tls-certificate.ts';
 
-/** What tests open a listener with unless they say otherwise: nothing runs out of time. */
+/** The default limits of test listeners: without timeouts. */
 export const testLimits: ListenerLimits = {
   targetBytes: 1024,
   fieldsBytes: 4096,
@@ -32,33 +32,33 @@ export const testLimits: ListenerLimits = {
   streamsPerConnection: 100,
 };
 
-/** The time that responses without Date are dated with. */
+/** The time of the listener's clock, for the Date of responses without one; in epoch milliseconds. */
 export const testNow = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 export interface TestListener extends AsyncDisposable {
   readonly listener: Listener;
-  /** 0 for a Unix socket. */
+  /** The TCP port; 0 for a Unix socket. */
   readonly port: number;
   readonly events: ServerEvent[];
-  /** What the handler was given. */
+  /** The requests that the handler got. */
   readonly requests: ProxyRequest[];
   connect(): Promise<RawClient>;
 }
 
 /**
- * What carries HTTP/1.1 to the listener. `looked` is TCP where the listener looks for HTTP/2 first, `node-http` is TCP where Node's
- * own server speaks HTTP/1 in place of ours.
+ * The carrier of HTTP/1.1 to the listener. `looked`: TCP, where the listener looks for the HTTP/2 preface first. `node-http`: TCP,
+ * where Node's own server speaks HTTP/1 in place of ours.
  */
 export type Carrier = 'tcp' | 'tls' | 'proxy-protocol' | 'looked' | 'unix' | 'node-http';
 
 let usualCarrier: Carrier = 'tcp';
 
-/** From now on listeners that do not say what carries them are carried by this, for whole files of tests. */
+/** Sets the default carrier of listeners from now on, for whole files of tests. */
 export function carryBy(carrier: Carrier): void {
   usualCarrier = carrier;
 }
 
-/** What depends on what carries a listener that does not say it. */
+/** Properties of the default carrier. */
 export const usually = {
   get carrier(): Carrier {
     return usualCarrier;
@@ -66,19 +66,19 @@ export const usually = {
   get scheme(): 'http' | 'https' {
     return usualCarrier === 'tls' ? 'https' : 'http';
   },
-  /** Whether a connection can be reset, which tells it from one that ends. */
+  /** Whether a connection can be reset, so that peers can tell a reset from an end. */
   get hasResets(): boolean {
     return usualCarrier !== 'unix';
   },
-  /** The address of a client, as the listener knows it. */
+  /** The address of a client as the listener sees it. */
   get address(): string {
     return usualCarrier === 'unix' ? '' : '127.0.0.1';
   },
-  /** A client as the listener knows it. */
+  /** Returns a client as the listener sees it. */
   peer({ socket }: RawClient): Peer {
     return { address: this.address, port: socket.localPort ?? 0 };
   },
-  /** A request whose target has the scheme http, or https for a wrong one, as it is said here. */
+  /** Adapts a request with an absolute target: over TLS it swaps http and https, so that a right scheme stays right. */
   spoken(request: string): string {
     if (usualCarrier !== 'tls') return request;
     return request.replace(/(?<=^\w+ http)s?(?=:)/i, (end) => (end === '' ? 's' : ''));
@@ -92,7 +92,7 @@ type Overrides = Partial<Omit<PlacedOptions, 'limits'>> & {
   readonly carrier?: Carrier;
 };
 
-/** Opens a listener on a free port of 127.0.0.1, or at a Unix socket. Its end cuts what is still running. */
+/** Opens a listener on a free port of 127.0.0.1, or on a Unix socket. Disposing cuts running exchanges. */
 export async function openListener(
   handler: Handler,
   { carrier = usualCarrier, ...overrides }: Overrides = {},
@@ -115,18 +115,18 @@ export async function openListener(
   const listener = await open({ ...options, socket: await openSocket(place, '') });
   resources.defer(() => listener.close(0).then(() => undefined));
   const { port, url } = listener.address;
-  const kept = resources.move();
+  const opened = resources.move();
   return {
     listener,
     port,
     events,
     requests,
     connect: () => RawClient.open(port === 0 ? url.slice('unix:'.length) : port, beginnings[carrier]),
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }
 
-/** What the client does first. */
+/** First steps of the client on a new connection, by carrier. */
 const beginnings: Readonly<Record<Carrier, (socket: Socket) => Socket | Promise<Socket>>> = {
   tcp: (socket) => socket,
   looked: (socket) => socket,
@@ -178,13 +178,13 @@ async function temporaryDirectory(resources: AsyncDisposableStack): Promise<stri
   return dir;
 }
 
-/** A 200 whose body is this text, in memory. */
+/** Returns a 200 whose body is this text, in memory. */
 export function textResponse(text: string, more: Partial<ProxyResponse> = {}): ProxyResponse {
   const bytes = Buffer.from(text, 'latin1');
   return { status: 200, fields: [], body: { kind: 'bytes', sizeBytes: bytes.length, chunks: [bytes] }, ...more };
 }
 
-/** A 200 whose body is a stream of this iterable. */
+/** Returns a 200 whose body is a stream of this iterable. */
 export function streamResponse(
   chunks: AsyncIterable<Uint8Array>,
   sizeBytes: number | undefined,
@@ -195,7 +195,7 @@ export function streamResponse(
   return { status: 200, fields: [], body: { kind: 'stream', sizeBytes, stream }, ...rest };
 }
 
-/** Declares a test that tells a reset from an end, where what carries connections has resets: Unix sockets have none. */
+/** Declares a test that needs resets, unless the carrier is a Unix socket, which has none. */
 export function itWithResets(name: string, test: () => Promise<void>): void {
   if (usually.hasResets) it(name, test);
 }

@@ -1,4 +1,4 @@
-/** Rangeway as a process with many routes to one origin that says what it is told to say: what their options do. */
+/** A server process with many routes to one origin whose responses a test sets, for tests of cache options. */
 
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -9,21 +9,21 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { startRangeway } from '../processes/rangeway-process.ts';
 
-/** The fields of a response, and its status if it is not 200. */
+/** The fields of a response, and its `status` if it is not 200. */
 export type Reply = Readonly<Record<string, string | number>>;
 
-/** What a request has besides its path: a query, or fields. */
+/** A query with its `?`, or the fields of a request. */
 export type Ask = string | Readonly<Record<string, string>>;
 
-/** What a client got. */
+/** A response as its client got it. */
 export interface Got {
   readonly status: number | undefined;
-  /** Where the body comes from: the store, if it has come before. `none` where it is not the origin's. */
+  /** Source of the body. `store`: the same body was served before. `none`: the body is not the origin's. */
   readonly source: 'origin' | 'bypass' | 'store' | 'none';
   readonly fields: IncomingHttpHeaders;
 }
 
-/** A request as the origin saw it. */
+/** A request as the origin received it. */
 export interface Seen {
   readonly target: string;
   readonly fields: IncomingHttpHeaders;
@@ -31,19 +31,19 @@ export interface Seen {
 
 /** The running process, and the origin behind it. */
 export interface OptionGround extends AsyncDisposable {
-  /** What the origin says from now on, whatever it is asked for below a path. */
+  /** Sets the origin's response for a path, whatever the query, from now on. */
   reply(path: string, reply: Reply): void;
-  /** Asks for a path, and waits until what is stored of the response can be found. */
+  /** Requests a path, and waits until its entry, if it is stored, can be found. */
   ask(path: string, ask?: Ask): Promise<Got>;
-  /** What the origin was asked for a path, whatever the query. */
+  /** Returns the requests that the origin received for a path, whatever the query. */
   seen(path: string): readonly Seen[];
-  /** Ends the origin: nobody listens at its address any more. */
+  /** Closes the origin and its port. */
   endOrigin(): Promise<void>;
-  /** The log so far. */
+  /** Returns the log so far. */
   log(): string;
 }
 
-/** Starts both. `caches` are the options of `cache` by route: that of `a` serves `/a` and all below it. */
+/** Starts the server and its origin. `caches` has the `cache` options of each route: route `a` serves `/a` and paths below it. */
 export async function startOptionGround(caches: Readonly<Record<string, object>>): Promise<OptionGround> {
   const replies = new Map<string, Reply>();
   const seen = new Map<string, Seen[]>();
@@ -72,7 +72,7 @@ export async function startOptionGround(caches: Readonly<Record<string, object>>
     reply: (path, reply) => void replies.set(path, reply),
     async ask(path, ask = '') {
       const [target, headers] = typeof ask === 'string' ? [path + ask, {}] : [path, ask];
-      // By node:http, for `fetch` adds fields of its own.
+      // With node:http, as `fetch` adds fields of its own.
       const [response] = await once(get(base + target, { headers, agent: false }), 'response');
       const { statusCode: status, headers: fields }: IncomingMessage = response;
       const body = await text(response);
@@ -97,7 +97,7 @@ export async function startOptionGround(caches: Readonly<Record<string, object>>
   };
 }
 
-/** No two of its bodies are the same. */
+/** Answers at the origin. Every body is different. */
 function answer(
   request: IncomingMessage,
   response: ServerResponse,

@@ -1,4 +1,4 @@
-/** A fill policy under which nothing is fetched that a test has not asked for. */
+/** A fill policy under which fills fetch only the bytes that requests ask for. */
 
 import type { FillPolicy } from '../../../src/cache/inquiry.ts';
 

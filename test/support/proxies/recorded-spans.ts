@@ -1,4 +1,4 @@
-/** As little of an SDK of OpenTelemetry as there can be: spans are kept in a list, and traces carried by W3C Trace Context. */
+/** A minimal OpenTelemetry SDK: it keeps spans in a list, and propagates traces by W3C Trace Context. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
@@ -19,7 +19,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 
-/** A span that was begun. */
+/** A span that was started. */
 export interface RecordedSpan {
   readonly name: string;
   readonly kind: SpanKind | undefined;
@@ -32,16 +32,16 @@ export interface RecordedSpan {
   readonly isEnded: boolean;
 }
 
-/** What is recorded. */
+/** The recorded spans. */
 export interface Recording extends Disposable {
   readonly spans: readonly RecordedSpan[];
-  /** From now on no span can be begun. */
+  /** Makes every later start of a span throw. */
   fail(error: Error): void;
 }
 
 /**
- * Registers it in this process; disposing takes it out again. Spans are listed in the order in which they began, and told when
- * they have ended.
+ * Registers the SDK in this process; disposing removes it. Spans are listed in the order of their starts. Calls `onEnd` with each
+ * span that has ended.
  */
 export function recordSpans(onEnd: (span: RecordedSpan) => void = () => {}): Recording {
   const spans: RecordingSpan[] = [];
@@ -161,22 +161,22 @@ const stateOf = (text: string) => ({
   unset: () => stateOf(text),
 });
 
-/** W3C Trace Context §3.2: what is malformed is as good as absent. */
+/** W3C Trace Context §3.2: a malformed traceparent is ignored. */
 const traceContext: TextMapPropagator = {
   fields: () => ['traceparent', 'tracestate'],
-  inject(given, carrier, setter) {
-    const span = trace.getSpanContext(given);
+  inject(current, carrier, setter) {
+    const span = trace.getSpanContext(current);
     if (span === undefined) return;
     setter.set(carrier, 'traceparent', `00-${span.traceId}-${span.spanId}-01`);
     if (span.traceState !== undefined) setter.set(carrier, 'tracestate', span.traceState.serialize());
   },
-  extract(given, carrier, getter) {
+  extract(current, carrier, getter) {
     const parent = getter.get(carrier, 'traceparent');
     const [, traceId, spanId] = /^00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/.exec(String(parent)) ?? [];
-    if (traceId === undefined || spanId === undefined) return given;
+    if (traceId === undefined || spanId === undefined) return current;
     const state = getter.get(carrier, 'tracestate');
     const traceState = state === undefined ? {} : { traceState: stateOf(String(state)) };
-    return trace.setSpanContext(given, { traceId, spanId, traceFlags: 1, isRemote: true, ...traceState });
+    return trace.setSpanContext(current, { traceId, spanId, traceFlags: 1, isRemote: true, ...traceState });
   },
 };
 

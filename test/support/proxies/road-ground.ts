@@ -1,4 +1,4 @@
-/** The whole road of a request without sockets: the handler that listeners call, over a store and an origin of the test's. */
+/** The whole path of a request without sockets: the handler that listeners call, over a store and an origin of the test. */
 
 import { type Cache, createCache } from '../../../src/cache/cache.ts';
 import { noFleet } from '../../../src/cache/fleet.ts';
@@ -25,10 +25,10 @@ import { defaultCaching } from './default-caching.ts';
 import { noLimits } from './open-gate.ts';
 import { quietFillPolicy } from './quiet-fill-policy.ts';
 
-/** A peer that is believed when it tells for whom it speaks, and that is told what would become of a request. */
+/** The address of a trusted proxy: its X-Forwarded fields count. */
 export const trustedPeer = '198.51.100.1';
 
-/** A request, as far as a test cares. */
+/** The parts of a request that a test sets; the others have defaults. */
 export interface Asked {
   readonly method?: string;
   readonly target?: string;
@@ -36,15 +36,15 @@ export interface Asked {
   readonly fields?: Readonly<Record<string, string>>;
 }
 
-/** What a client got. */
+/** A response as its client got it. */
 export interface Got {
   readonly status: number;
-  /** In the order of their names. */
+  /** Sorted field lines. */
   readonly fields: readonly string[];
-  /** What Content-Length would say. */
+  /** The size that Content-Length would have; undefined where it is unknown or there is no body. */
   readonly sizeBytes: number | undefined;
   readonly bytes: Buffer;
-  /** Why the body broke off, if it did. */
+  /** The error code of a body that broke off. */
   readonly error: string | undefined;
 }
 
@@ -53,15 +53,15 @@ export interface RoadGroundOptions {
   readonly access?: Partial<AccessRules>;
   readonly limits?: Partial<AllowanceRules>;
   readonly cache?: Partial<Route['cache']>;
-  /** One that stands still without it. */
+  /** By default a clock that stands still. */
   readonly clock?: FakeClock;
   readonly createStore?: (now: () => number, randomId: () => string) => Store;
 }
 
-/** What a reload may change. */
+/** The rules that a reload may change. */
 export type Rules = Partial<PresentationParts>;
 
-/** One such road. */
+/** A handler with its store, cache and clock. */
 export class RoadGround {
   readonly clock: FakeClock;
   readonly store: Store;
@@ -69,7 +69,7 @@ export class RoadGround {
   readonly events: ServerEvent[] = [];
   readonly #options: RoadGroundOptions;
   readonly #route: Route;
-  /** What a listener would call. */
+  /** The handler that a listener would call. */
   readonly handler: Handler;
   #serving: Handler;
 
@@ -96,12 +96,12 @@ export class RoadGround {
     this.handler = reportRequests((request) => this.#serving(request), emit);
   }
 
-  /** Goes on with other rules. */
+  /** Uses other rules from now on. */
   reload(rules: Rules): void {
     this.#serving = this.#createHandler(rules);
   }
 
-  /** Asks, and reads all of the response. */
+  /** Sends a request, and reads the whole response. */
   async ask(asked: Asked = {}): Promise<Got> {
     const request = requestOf(asked, this.clock.now());
     const answered = this.handler(request);
@@ -110,7 +110,7 @@ export class RoadGround {
     return got;
   }
 
-  /** The body of the response to a request whose client takes bytes from files. */
+  /** Sends a request from a client that takes movable bodies, and returns the unread body. */
   async bodyFor(asked: Asked): Promise<Body> {
     const request = { ...requestOf(asked, this.clock.now()), takesMovable: true };
     const { body } = await this.handler(request);
@@ -191,7 +191,7 @@ async function readResponse({ status, fields, body, onDelivered }: ProxyResponse
   return { status, fields: inOrder(fields), sizeBytes, bytes, error: error?.code };
 }
 
-/** Tells why the body broke off, if it did. */
+/** Reads a body into chunks. Returns the error where it breaks off. */
 async function readInto(chunks: Uint8Array[], body: Body): Promise<ProxyError | undefined> {
   if (body.kind === 'none') return undefined;
   try {

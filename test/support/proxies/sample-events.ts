@@ -1,8 +1,8 @@
-/** Events to begin with. */
+/** Sample events that tests modify. */
 
 import type { ExchangeEvent, FillEvent, RequestEvent, TunnelEvent } from '../../../src/telemetry/events.ts';
 
-/** A hit in a part of a video. */
+/** A range hit of a video. */
 export const sampleRequest: RequestEvent = {
   kind: 'request',
   method: 'GET',
@@ -29,7 +29,7 @@ export const sampleRequest: RequestEvent = {
   errorDetail: undefined,
 };
 
-/** The whole of a video from its origin. */
+/** An exchange for a whole video. */
 export const sampleExchange: ExchangeEvent = {
   kind: 'exchange',
   route: 'media',
@@ -45,7 +45,7 @@ export const sampleExchange: ExchangeEvent = {
   errorDetail: undefined,
 };
 
-/** It is stored. */
+/** The fill that stores this video. */
 export const sampleFill: FillEvent = {
   kind: 'fill',
   key: 'http://media.example/video.mp4',
@@ -58,7 +58,7 @@ export const sampleFill: FillEvent = {
   errorDetail: undefined,
 };
 
-/** A WebSocket that is over. */
+/** A closed WebSocket tunnel. */
 export const sampleTunnel: TunnelEvent = {
   kind: 'tunnel',
   authority: 'media.example',

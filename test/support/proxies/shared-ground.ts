@@ -1,4 +1,4 @@
-/** Two clients of one Rangeway, each request over a connection of its own: what one of them can do to the other. */
+/** A server with an attacker and a victim as clients, each request on a connection of its own. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -9,42 +9,43 @@ import type { ConfigInput } from '../../../src/config/schema.ts';
 import { start } from '../../../src/main.ts';
 import { RawClient, type RawResponse } from '../clients/raw-client.ts';
 
-/** What an origin is asked, and what it says. */
+/** A request as the origin received it. */
 export interface Asked {
   readonly method: string;
   readonly target: string;
-  /** The field lines as they came, `name: value`. */
+  /** The field lines as received, `name: value`. */
   readonly lines: readonly string[];
-  /** The value of a field, its lines joined. */
+  /** Returns the value of a field, its lines joined. */
   field(name: string): string | undefined;
   readonly body: string;
 }
 
+/** The response of the origin; by default a 200 with an empty body. */
 export interface Said {
   readonly status?: number;
   readonly fields?: Readonly<Record<string, string | readonly string[]>>;
   readonly body?: string;
 }
 
-/** What a client got, without what tells truly how it came to that: Age, Cache-Status, Date, Via. */
+/** A response as its client got it, without fields that differ between hit and miss: Age, Cache-Status, Date, Via. */
 export interface Got {
   readonly status: number;
   readonly fields: readonly string[];
   readonly body: string;
-  /** Whether it came from the store. */
+  /** Whether it was a hit. */
   readonly isHit: boolean;
 }
 
 export interface SharedGround extends AsyncDisposable {
-  /** Sends the bytes of a request; the connection is closed when its response has come. */
+  /** Sends a request on a new connection, and closes the connection after the response. */
   send(request: string): Promise<Got>;
-  /** What the origin was asked so far. */
+  /** The requests that the origin has received so far. */
   readonly asked: readonly Asked[];
 }
 
-const tellingFields = new Set(['age', 'cache-status', 'date', 'via']);
+const varyingFields = new Set(['age', 'cache-status', 'date', 'via']);
 
-/** Starts a server with an empty store in memory. `routes` are the options of its routes besides their origin; one that has all without it. */
+/** Starts a server with an empty memory store. `routes` are the options of its routes without their origin; by default one route. */
 export async function openSharedGround(
   say: (asked: Asked) => Said,
   routes: readonly Omit<ConfigInput['routes'][number], 'origin'>[] = [{}],
@@ -82,7 +83,7 @@ export async function openSharedGround(
   };
 }
 
-/** A request with these lines: method and target, then fields. The connection ends after it. */
+/** Formats a request: method and target, then field lines. It asks for the connection to be closed. */
 export function requestOf(line: string, ...fields: readonly string[]): string {
   const isHostNamed = fields.some((field) => /^host:/i.test(field));
   const host = isHostNamed || line.endsWith('HTTP/1.0') ? [] : ['Host: victim.test'];
@@ -114,7 +115,7 @@ function describe({ status, lines, body }: RawResponse): Got {
   return {
     status,
     fields: lines
-      .filter(([name]) => !tellingFields.has(name.toLowerCase()))
+      .filter(([name]) => !varyingFields.has(name.toLowerCase()))
       .map(([name, value]) => `${name}: ${value}`),
     body: body.toString('latin1'),
     isHit: /; *hit/.test(cacheStatus),

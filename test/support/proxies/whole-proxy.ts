@@ -1,4 +1,4 @@
-/** The whole road of a request, without sockets or over the wire of this run: a scripted origin, a clock that stands still, a store in memory. */
+/** The whole path of a request, without sockets or over the selected wire: a scripted origin, a fake clock, a memory store. */
 
 import { type Cache, createCache } from '../../../src/cache/cache.ts';
 import { type Fleet, noFleet } from '../../../src/cache/fleet.ts';
@@ -29,7 +29,7 @@ import { quietFillPolicy } from './quiet-fill-policy.ts';
 
 export type { Client, Sent } from '../clients/direct-client.ts';
 
-/** The one peer that is believed what it says of clients. */
+/** The only trusted peer: its X-Forwarded fields count. */
 const trustedPeer = '127.0.0.1';
 
 export interface WholeProxy {
@@ -38,22 +38,21 @@ export interface WholeProxy {
   readonly store: Store;
   readonly cache: Cache;
   readonly route: Route;
-  /** Gives requests to the processes by turns, where there are several. */
+  /** Passes requests to the processes by turns, where there are several. */
   readonly handler: Handler;
-  /** The processes, where there are several. */
+  /** The processes, where there are several; otherwise empty. */
   readonly processes: readonly WholeProcess[];
   readonly events: readonly ServerEvent[];
   send(sent?: Sent): Client;
-  /** What would become of a request. Rejects where Rangeway would answer it by itself. */
+  /** Explains the decision on a request. Rejects where the proxy would answer the request by itself. */
   explain(sent?: Sent): Promise<Explanation>;
-  /** What explains requests. */
+  /** The explainer of the first process. */
   readonly explainer: ReturnType<typeof createExplainer>;
-  /** Sends and reads a request whose response needs nothing of the origin. */
   requestEvents(): readonly RequestEvent[];
   fillEvents(): readonly FillEvent[];
   /** Waits until `count` fills have ended. */
   fillsEnded(count: number): Promise<void>;
-  /** Ends what is under way between store and origin. */
+  /** Closes all caches, which ends their fills. */
   closeCache(): Promise<void>;
   close(): Promise<void>;
 }
@@ -72,22 +71,22 @@ export type RouteOptions = Partial<Pick<Route, 'ranges' | 'closeDelimited' | 'ho
 export interface WholeProxyOptions {
   readonly route?: RouteOptions;
   readonly fill?: Partial<FillPolicy>;
-  /** Whether the origin may be asked for parts; `never` without it. */
+  /** The range mode of the origin; `never` by default. */
   readonly originRanges?: RangeMode;
   readonly blockSizeBytes?: number;
   readonly maxSizeBytes?: number;
   readonly windowBytes?: number;
   readonly readAheadBytes?: number;
   readonly createStore?: () => Store;
-  /** The other processes; none without it. */
+  /** The connection to other processes; by default there are none. */
   readonly fleet?: Fleet;
-  /** How many processes there are, with a cache each, over the one store. */
+  /** Number of processes, each with a cache of its own, over one store; 1 by default. */
   readonly processes?: number;
-  /** How they ask each other; by calls without it. */
+  /** How the processes reach each other; `calls` by default. */
   readonly peersBy?: 'calls' | 'sockets';
-  /** What stands before the route; nothing without it. */
+  /** The gate of the route; by default it refuses and limits nothing. */
   readonly gate?: Gate;
-  /** Asked instead of the scripted origin, which then sees nothing. */
+  /** Replaces the scripted origin, which then gets no request. */
   readonly origin?: Origin;
 }
 
@@ -209,7 +208,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
         const watcher = () => {
           if (ofKind('fill').length < count) return;
           watchers.delete(watcher);
-          // The end is told just before the flight is given up.
+          // The event precedes the end of the flight.
           void turn().then(resolve);
         };
         watchers.add(watcher);
@@ -219,7 +218,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     close: async () => {
       await closeCaches();
       await store.close();
-      // What was said at the end is heard.
+      // Lets the last bytes arrive.
       if (wire !== undefined) await quiet();
       await wire?.close();
     },

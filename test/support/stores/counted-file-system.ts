@@ -1,13 +1,13 @@
-/** A file system that knows what it was asked for and has not done yet, and which files are open. */
+/** A file system that knows its unfinished calls and its open files. */
 
 import type { FileSystem, OpenFile } from '../../../src/store/disk/bodies/file-system.ts';
 
-/** Counts over another file system. */
+/** Wraps another file system, and counts its calls and open files. */
 export class CountedFileSystem {
   readonly fileSystem: FileSystem;
   readonly #running = new Set<Promise<unknown>>();
   readonly #open = new Map<OpenFile, string>();
-  /** How many files were opened. */
+  /** Number of files that were opened. */
   openings = 0;
 
   constructor(below: FileSystem) {
@@ -28,17 +28,17 @@ export class CountedFileSystem {
     };
   }
 
-  /** The paths of the files that are open. */
+  /** The paths of the open files. */
   get open(): readonly string[] {
     return [...this.#open.values()];
   }
 
-  /** Whether there is something that it has not done yet. */
+  /** Whether a call is unfinished. */
   get isBusy(): boolean {
     return this.#running.size > 0;
   }
 
-  /** Resolves when it has done what it was asked for until now, well or not. */
+  /** Resolves when all calls so far have ended, successfully or not. */
   async done(): Promise<void> {
     await Promise.allSettled(this.#running);
   }
@@ -56,7 +56,7 @@ export class CountedFileSystem {
     });
   }
 
-  /** A call of the system that is followed; its overloads stay. */
+  /** Wraps a call of the file system so that it is followed. Keeps its overloads. */
   #following<T>(call: T & ((...values: never[]) => Promise<unknown>)): T {
     return ((...values: never[]) => this.#follow(call(...values))) as T;
   }

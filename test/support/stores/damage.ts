@@ -1,4 +1,4 @@
-/** Damage done to files, as a failing disk or a careless hand does it. */
+/** Damages files, as a failing disk or a human error does. */
 
 import { open } from 'node:fs/promises';
 import { DatabaseSync } from 'node:sqlite';

@@ -9,14 +9,14 @@ import type { Store } from '../../../src/store/store.ts';
 import type { StoreEvent } from '../../../src/telemetry/events.ts';
 import { sequentialIds } from '../clocks/sequential-ids.ts';
 
-/** A new directory that is removed when the running test ends. */
+/** Creates a directory that is removed when the running test ends. */
 export async function temporaryDirectory(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-store-'));
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
   return dir;
 }
 
-/** A clock in which a millisecond passes with every look at it, and more when it is told so. */
+/** A clock that advances by a millisecond with every reading. */
 export class TickingClock {
   #now = 1_700_000_000_000;
 
@@ -30,20 +30,20 @@ export class TickingClock {
   }
 }
 
-/** A disk store, and what a test wants to know about it. */
+/** A disk store, its directory, events and clock. */
 export interface DiskStoreInTest {
   readonly store: Store;
   readonly dir: string;
-  /** What was told, but for what left to make room. */
+  /** The store's events, evictions excepted. */
   readonly events: readonly StoreEvent[];
-  /** What was counted. */
+  /** Sums of the counts in the store's events. */
   readonly counts: { evictedEntries: number; damagedBlocks: number };
   readonly clock: TickingClock;
 }
 
 let storeCount = 0;
 
-/** Opens a disk store in a directory of its own, or in a given one; the test closes it, or its end does. */
+/** Opens a disk store in a new directory, or in `options.dir`. The end of the test closes it. */
 export async function openTestStore(options: Partial<DiskStoreOptions> = {}): Promise<DiskStoreInTest> {
   const dir = options.dir ?? (await temporaryDirectory());
   const events: StoreEvent[] = [];
@@ -57,7 +57,7 @@ export async function openTestStore(options: Partial<DiskStoreOptions> = {}): Pr
     maxSizeBytes: 64 * 1024 * 1024,
     blockSizeBytes: 16 * 1024,
     now: () => clock.now(),
-    // No name comes twice, not even when a directory is opened again.
+    // Ids are unique, even when a directory is opened again.
     randomId: () => `${prefix}-${nextId()}`,
     emit: (event) => {
       if (event.kind !== 'store') return;
@@ -72,7 +72,7 @@ export async function openTestStore(options: Partial<DiskStoreOptions> = {}): Pr
   return { store, dir, events, counts, clock };
 }
 
-/** The body and sidecar files in a store's directory, as paths, sorted. */
+/** Returns the paths of the body and sidecar files in a store's directory, sorted. */
 export async function bodyFiles(dir: string): Promise<string[]> {
   const entries = await readdir(join(dir, 'blocks'), { recursive: true, withFileTypes: true });
   return entries

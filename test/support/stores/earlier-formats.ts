@@ -1,4 +1,4 @@
-/** Stores as earlier formats of the index wrote them. The tables are written out, for no later change may alter them. */
+/** Writes stores in earlier formats of the index. The tables are spelled out, so that later changes cannot alter them. */
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,21 +9,21 @@ import { patternBytes } from '../values/pattern-body.ts';
 import { temporaryDirectory } from './disk-store.ts';
 import { blockOf, type Sample, sampleMetadata } from './stored-sample.ts';
 
-/** The size of their blocks, which is that of `openTestStore` too. */
+/** The block size of the stores, in bytes. It is also that of `openTestStore`. */
 const block = 16 * 1024;
 
-/** What was stored. Of more than 32 KiB it is in files. */
+/** A stored sample. Bodies of more than 32 KiB are in files. */
 export interface EarlierSample extends Required<Sample> {
   readonly isUsed: boolean;
 }
 
-/** What format 2 can tell of an entry besides. */
+/** A stored sample with the columns that format 2 adds. */
 export interface EarlierPart extends EarlierSample {
   readonly isComplete: boolean;
   readonly pinnedUntil: number | null;
 }
 
-/** Both formats have these. */
+/** Tables that all these formats have. */
 const commonTables = `
       CREATE TABLE bodies (
         entry_id INTEGER PRIMARY KEY REFERENCES entries (id) ON DELETE CASCADE,
@@ -127,7 +127,7 @@ const formatFour = `
       PRAGMA user_version = 4;
 `;
 
-/** A store as format 1 wrote it. */
+/** Writes a store in format 1, and returns its directory. */
 export function storeOfFormatOne(samples: readonly EarlierSample[]): Promise<string> {
   return writeStore(formatOne, samples, (database, { isUsed }, { columns, sumWith }) => {
     const insert = database.prepare('INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)');
@@ -135,7 +135,7 @@ export function storeOfFormatOne(samples: readonly EarlierSample[]): Promise<str
   });
 }
 
-/** A store as format 2 wrote it. */
+/** Writes a store in format 2, and returns its directory. */
 export function storeOfFormatTwo(samples: readonly EarlierPart[]): Promise<string> {
   return writeStore(formatTwo, samples, (database, { isUsed, isComplete, pinnedUntil }, { id, columns, sumWith }) => {
     const insert = database.prepare('INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)');
@@ -144,12 +144,12 @@ export function storeOfFormatTwo(samples: readonly EarlierPart[]): Promise<strin
   });
 }
 
-/** A store as format 3 wrote it, whose entries have this tag. */
+/** Writes a store in format 3 whose entries have this tag, and returns its directory. */
 export function storeOfFormatThree(samples: readonly EarlierSample[], tag: string): Promise<string> {
   return writeTagged(formatThree, samples, tag);
 }
 
-/** A store as format 4 wrote it, whose entries have this tag. */
+/** Writes a store in format 4 whose entries have this tag, and returns its directory. */
 export function storeOfFormatFour(samples: readonly EarlierSample[], tag: string): Promise<string> {
   return writeTagged(formatFour, samples, tag);
 }
@@ -163,7 +163,7 @@ function writeTagged(tables: string, samples: readonly EarlierSample[], tag: str
   });
 }
 
-/** What the rows of all formats begin with, up to `is_inline`, and the checksum of one that is pinned or not. */
+/** The first columns of a row in every format, up to `is_inline`; and its checksum, which depends on the pin. */
 interface EarlierRow {
   readonly id: number;
   readonly columns: readonly SQLInputValue[];

@@ -1,15 +1,15 @@
-/** Caches of a fixed count of things, as plain as can be: what evictions are compared with. */
+/** The simplest caches with a fixed number of names. Tests compare evictions with these models. */
 
-/** A cache of names. */
+/** A cache that holds names. */
 export interface NameCache {
-  /** Uses a name, which comes in if it was not there; tells whether it was, and who had to leave for it. */
+  /** Uses a name, and adds it if it is absent. Returns whether it was a hit, and the name that was evicted for it. */
   use(name: string): { readonly isHit: boolean; readonly evicted: string | undefined };
 }
 
-/** SIEVE as its authors write it down: a list, a bit for each thing, and a hand. */
+/** SIEVE as its authors describe it: a list, a bit for each name, and a hand. */
 export class SieveModel implements NameCache {
   readonly #capacity: number;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #queue: { readonly name: string; isUsed: boolean }[] = [];
   #hand = 0;
 
@@ -32,20 +32,20 @@ export class SieveModel implements NameCache {
 
   evict(): string | undefined {
     for (;;) {
-      const thing = this.#queue[this.#hand];
-      if (thing === undefined) return undefined;
-      if (!thing.isUsed) {
+      const entry = this.#queue[this.#hand];
+      if (entry === undefined) return undefined;
+      if (!entry.isUsed) {
         this.#queue.splice(this.#hand, 1);
         this.#hand %= Math.max(1, this.#queue.length);
-        return thing.name;
+        return entry.name;
       }
-      thing.isUsed = false;
+      entry.isUsed = false;
       this.#hand = (this.#hand + 1) % this.#queue.length;
     }
   }
 }
 
-/** The least recently used leaves. */
+/** LRU: evicts the least recently used name. */
 export class LruModel implements NameCache {
   readonly #capacity: number;
   readonly #names = new Set<string>();

@@ -3,22 +3,22 @@
 import * as promises from 'node:fs/promises';
 import { type FileSystem, readFlags } from '../../../src/store/disk/bodies/file-system.ts';
 
-/** The real file system, but for the faults that are switched on. */
+/** The real file system with faults that a test can switch on. */
 export class FailingFileSystem {
-  /** The code with which writing and creating files fails now, such as `ENOSPC`; undefined: all is well. */
+  /** The error code of writing and creating files, such as `ENOSPC`; undefined: no fault. */
   writeFault: string | undefined;
-  /** The code with which opening files for reading fails now. */
+  /** The error code of opening files for reading. */
   openFault: string | undefined;
-  /** The code with which reading files fails now. */
+  /** The error code of reading files. */
   readFault: string | undefined;
-  /** The free bytes that the disk claims to have; undefined: those it has. */
+  /** The free bytes that the disk reports; undefined: the real number. */
   freeBytes: number | undefined;
-  /** How many times a file was opened for reading. */
+  /** Number of times that a file was opened for reading. */
   opens = 0;
-  /** How many times a file was read from, and how many bytes came of it. */
+  /** Number of reads, and the sum of their bytes. */
   reads = 0;
   bytesRead = 0;
-  /** What each read waits for before it begins. */
+  /** Each read waits for this promise before it begins. */
   readGate: Promise<void> = Promise.resolve();
 
   readonly fileSystem: FileSystem = {

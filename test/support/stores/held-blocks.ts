@@ -1,11 +1,11 @@
-/** Blocks that come when a test says so, and what was asked of them. */
+/** A block source whose reads a test completes, with a record of the reads. */
 
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import type { BlockSource } from '../../../src/store/store.ts';
 
-/** A source of which every read waits until the test lets it succeed or fail. */
+/** A block source. Every read waits until the test lets it succeed or fail. */
 export class HeldBlocks implements BlockSource {
-  /** The indexes that were asked for, in order. */
+  /** The block indexes of all reads, in order. */
   readonly asked: number[] = [];
   readonly #blockOf: (index: number) => Uint8Array;
   readonly #inMemory: ReadonlySet<number>;
@@ -27,18 +27,18 @@ export class HeldBlocks implements BlockSource {
     return reading.promise;
   }
 
-  /** The blocks that are waited for. */
+  /** The indexes of blocks with pending reads. */
   get waiting(): number[] {
     return [...this.#waiting.keys()];
   }
 
-  /** Lets all reads of a block succeed; resolves when those who wait for it have been told. */
+  /** Lets all pending reads of a block succeed, and waits a turn of the event loop. */
   async give(index: number): Promise<void> {
     for (const reading of this.#taken(index)) reading.resolve(this.#blockOf(index));
     await new Promise(setImmediate);
   }
 
-  /** Lets all reads of a block fail; resolves when those who wait for it have been told. */
+  /** Lets all pending reads of a block fail, and waits a turn of the event loop. */
   async lose(index: number): Promise<void> {
     for (const reading of this.#taken(index))
       reading.reject(new ProxyError('bytes_gone', { detail: `block ${index}` }));
@@ -47,7 +47,7 @@ export class HeldBlocks implements BlockSource {
 
   #taken(index: number): PromiseWithResolvers<Uint8Array>[] {
     const readings = this.#waiting.get(index);
-    if (readings === undefined) throw new Error(`nobody waits for block ${index}; asked: ${this.asked.join(', ')}`);
+    if (readings === undefined) throw new Error(`no pending read of block ${index}; asked: ${this.asked.join(', ')}`);
     this.#waiting.delete(index);
     return readings;
   }

@@ -1,13 +1,13 @@
-/** Moves of bytes from files to sockets for tests, without the calls of the system that make them. */
+/** Moves (sendfile) of bytes from files to sockets for tests, without the system call. */
 
 import { readSync, writeSync } from 'node:fs';
 import type { MoveToSocket } from '../../../src/store/disk/bodies/file-system.ts';
 
-/** Takes what is moved as a socket would, and keeps it. */
+/** A fake socket that takes moved bytes, and keeps them. */
 export class SteeredMoves {
-  /** So much is taken at once, in bytes. */
+  /** Bytes that a move takes at most. */
   roomBytes = Number.POSITIVE_INFINITY;
-  /** How many calls there were. */
+  /** Number of moves. */
   count = 0;
   #taken: Buffer[] = [];
 
@@ -21,7 +21,7 @@ export class SteeredMoves {
     return headBytes + bytes.length;
   };
 
-  /** What was taken since this was asked last. */
+  /** Returns the bytes that were taken since the last call. */
   taken(): Buffer {
     const bytes = Buffer.concat(this.#taken);
     this.#taken = [];
@@ -30,8 +30,8 @@ export class SteeredMoves {
 }
 
 /**
- * Puts a copy into a real socket. What has left can not be changed any more by damage that a test does to the file, as pages
- * of it can that the system has taken and not sent yet. `onMoved` is told of all that the socket took.
+ * Returns a move that writes a copy into a real socket. With sendfile, damage to the file can still change bytes that the
+ * system has taken and not sent; a copy cannot change. `onMoved` is called with the bytes that the socket took.
  */
 export function copyToSocket(onMoved: (socket: number, bytes: number) => void = () => {}): MoveToSocket {
   return (socket, head, file, position, sizeBytes) => {
@@ -42,7 +42,7 @@ export function copyToSocket(onMoved: (socket: number, bytes: number) => void = 
   };
 }
 
-/** Fewer where the file ends. */
+/** Reads bytes of a file; fewer at its end. */
 function readBytes(file: number, position: number, sizeBytes: number): Buffer {
   const bytes = Buffer.alloc(sizeBytes);
   return bytes.subarray(0, readSync(file, bytes, 0, sizeBytes, position));
@@ -52,7 +52,7 @@ function writeSome(socket: number, bytes: Uint8Array): number {
   try {
     return bytes.length === 0 ? 0 : writeSync(socket, bytes);
   } catch {
-    // It takes nothing now, or nothing ever again.
+    // The socket is full or closed.
     return 0;
   }
 }

@@ -1,38 +1,38 @@
-/** A body that the system is made to move, with as much room in the socket as a test wants. */
+/** A movable body, with as much room in the socket as a test wants. */
 
 import { writeSync } from 'node:fs';
 import { expect } from 'vitest';
 import type { BodyStream, MovableBytes, Taken } from '../../../src/http/message.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 
-/** Puts bytes into a socket; gives how many it took. */
+/** Writes bytes into a socket, and returns how many it took. */
 export type Put = (socket: number, bytes: Uint8Array) => number;
 
 const putIntoSocket: Put = (socket, bytes) => {
   try {
     return writeSync(socket, bytes);
   } catch {
-    // It takes nothing now, or nothing ever again.
+    // The socket is full or closed.
     return 0;
   }
 };
 
-/** What is taken of head and body by the next call; what is behind the last one takes nothing. */
+/** Bytes of head and body that the next move may take. Moves after the last room take nothing. */
 export interface Room {
   readonly headBytes: number;
   readonly bodyBytes: number;
 }
 
-/** Everything. */
+/** Room for everything. */
 export const allRoom: Room = { headBytes: Number.POSITIVE_INFINITY, bodyBytes: Number.POSITIVE_INFINITY };
 
-/** Moves as far as there is room, and gives the rest in chunks. */
+/** A body that moves as far as there is room, and yields the rest in chunks. */
 export class MovingBody implements BodyStream, MovableBytes {
   readonly #bytes: Uint8Array;
   readonly #rooms: Room[];
   readonly #put: Put;
   #offset = 0;
-  /** How often it was asked to move. */
+  /** Number of moves. */
   moves = 0;
   isClosed = false;
   /** Whether the rest cannot be read. */

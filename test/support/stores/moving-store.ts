@@ -1,4 +1,4 @@
-/** A disk store whose bytes are moved, and an entry of it that was read once. */
+/** A disk store with moves, and an entry of it that was read once. */
 
 import { expect } from 'vitest';
 import type { Store, StoredEntry } from '../../../src/store/store.ts';
@@ -10,17 +10,17 @@ import { SteeredMoves } from './moves.ts';
 import { SteeredReads } from './quick-reads.ts';
 import { findFirst, readKey, storeSample } from './stored-sample.ts';
 
-/** The unit of what is checked, in bytes. */
+/** The size of a piece, the unit of checksums, in bytes. */
 export const piece = 8 * 1024;
 export const block = 4 * piece;
-/** Two blocks, a piece, and a part of one. */
+/** Size of the entry, in bytes: two blocks, a piece, and a part of a piece. */
 export const sizeBytes = 2 * block + piece + 100;
-/** What is stored. */
+/** The stored entry. */
 export const sample = { key: 'k', sizeBytes, seed: 1 };
 const socket = 99;
 const noHead = new Uint8Array();
 
-/** Opens a store with an entry that was read once, so that all of its pieces are known. */
+/** Opens a store with an entry that was read once, so that all of its pieces are verified. */
 export async function storeThatWasRead(hasMoves = true) {
   const reads = new SteeredReads();
   const moves = new SteeredMoves();
@@ -33,20 +33,20 @@ export async function storeThatWasRead(hasMoves = true) {
   return { ...opened, quickReads, reads, moves, files, body, entry: await found(opened.store) };
 }
 
-/** The entry, as the store tells it now. */
+/** Finds the entry in the store. */
 export async function found(store: Store): Promise<StoredEntry> {
   const entry = await findFirst(store, 'k');
   if (entry === undefined) throw new Error('not stored');
   return entry;
 }
 
-/** Its bytes. */
+/** Returns the right bytes of the entry. */
 export const right = (start: number, end: number) => Buffer.from(patternBytes(start, end, 1));
-/** From a reader what can be moved, and from an entry all or nothing, which is to be asked first. */
+/** Moves a span, and returns the bytes moved. A reader moves what it can; an entry, which has `canMove`, all or nothing. */
 export const move = (from: Pick<StoredEntry, 'canMove' | 'move'>, start: number, end: number, head = noHead) =>
   from.canMove?.(start, end) === false ? 0 : from.move?.(socket, head, start, end);
 
-/** How much was read by what was done. */
+/** Returns the number of reads during an action, and their bytes. */
 export function readBy(reads: SteeredReads, action: () => void): readonly [count: number, bytes: number] {
   const { count, bytes } = reads;
   action();

@@ -1,4 +1,4 @@
-/** The plainest store that keeps the contract: maps in memory, no bound. Its blocks can be damaged by hand. */
+/** The simplest store that fulfils the contract: maps in memory without a limit. A test can damage its blocks. */
 
 import { SpanSet } from '../../../src/bytes/span.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
@@ -23,11 +23,11 @@ interface Kept {
 }
 
 export interface PlainStore extends Store {
-  /** Takes a block away, as damage would. */
+  /** Removes a block, as damage would. */
   damage(key: string, index: number): void;
-  /** How many writers and readers are open. */
+  /** Number of open writers and readers. */
   readonly open: number;
-  /** From now on nothing is taken, or everything again. */
+  /** Refuses all writes from now on, or accepts them again. */
   refuse(isRefusing: boolean): void;
 }
 

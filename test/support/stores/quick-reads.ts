@@ -1,22 +1,22 @@
-/** Reads in the same tick for tests: of the real file system, by a clock that stands still unless a test moves it. */
+/** Synchronous reads for tests: of the real file system, timed by a clock that a test moves. */
 
 import { readSync } from 'node:fs';
 import { readFileInto } from '../../../src/setup/store.ts';
 import type { ReadSync } from '../../../src/store/disk/bodies/file-system.ts';
 import type { QuickReadOptions } from '../../../src/store/disk/bodies/synchronous-io.ts';
 
-/** What a test steers and counts. */
+/** Counts reads, and lets a test slow them down or break them. */
 export class SteeredReads {
-  /** How long each read takes, in milliseconds. */
+  /** Duration of each read, in milliseconds. */
   readMs = 0;
   /** Whether reads fail. */
   isBroken = false;
-  /** What the system counts of reads from a disk. */
+  /** The system's counter of reads from a disk. */
   diskReads = 0;
-  /** How many reads were made, and of how many bytes. */
+  /** Number of reads, and the sum of their bytes. */
   count = 0;
   bytes = 0;
-  /** What is waited for, and when it is due. */
+  /** Pending callbacks, and the times at which they are due. */
   readonly #waits = new Map<() => void, number>();
   #now = 0;
 
@@ -44,7 +44,7 @@ export class SteeredReads {
     this.bytes += sizeBytes;
   }
 
-  /** Lets so many milliseconds pass. */
+  /** Advances the clock, and runs callbacks that are due. */
   pass(ms: number): void {
     this.#now += ms;
     for (const [callback, dueAt] of [...this.#waits]) {
@@ -54,7 +54,7 @@ export class SteeredReads {
     }
   }
 
-  /** Whether something is waited for. */
+  /** Whether a callback is pending. */
   get isWaiting(): boolean {
     return this.#waits.size > 0;
   }

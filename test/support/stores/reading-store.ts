@@ -1,15 +1,15 @@
-/** A store that has no block in memory: each one is read when it is wanted, which a test counts and holds up. */
+/** A store without blocks in memory: every block is read, and a test can count and hold up the reads. */
 
 import type { BlockSource, EntryReader, EntryWriter, Store, StoredEntry } from '../../../src/store/store.ts';
 
 export interface ReadingStore extends Store {
-  /** The indexes of the blocks that were read since this was asked for last, in order. */
+  /** Returns the indexes of the blocks that were read since the last call, in order. */
   takeReads(): number[];
-  /** Holds up the end of what is read from now on, until the function that it gives is called. */
+  /** Holds up the completion of reads from now on, until the returned function is called. */
   holdReads(): () => void;
 }
 
-/** Puts the counting over another store. */
+/** Wraps another store. */
 export function createReadingStore(below: Store): ReadingStore {
   let reads: number[] = [];
   let gate: Promise<void> | undefined;

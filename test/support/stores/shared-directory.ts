@@ -1,34 +1,34 @@
-/** Several disk stores on one directory, as the processes of a fleet have them, all in this one process. */
+/** Several disk stores on one directory in this process, as the workers of a fleet have them. */
 
 import type { DiskStoreOptions } from '../../../src/store/disk/disk-store.ts';
 import type { Store, StoreChange } from '../../../src/store/store.ts';
 import type { TieredStore } from '../../../src/store/tiered/tiered-store.ts';
 import { type DiskStoreInTest, openTestStore, temporaryDirectory } from './disk-store.ts';
 
-/** One that opens stores, each of which tells the others of its changes. */
+/** A directory that opens stores. Each store announces its changes to the others. */
 export interface SharedDirectory {
   readonly dir: string;
-  /** All that was told, and by whom. */
+  /** All announced changes, with the instance that announced them. */
   readonly told: readonly { readonly by: string; readonly change: StoreChange }[];
-  /** Opens another one; `wrap` may put something in front of it, which then heeds changes in its place. */
+  /** Opens another store. `wrap` may put a store in front of it, which then receives the changes. */
   open(options?: Partial<DiskStoreOptions>, joining?: Joining): Promise<SharingStore>;
-  /** From now on what is told is heeded only when this is called, or at once again after that. */
+  /** Holds up the delivery of changes until the returned function is called. */
   hold(): () => void;
-  /** A store is as if its process had died: nobody hears of it, and it hears of nobody. */
+  /** Cuts a store off, as if its process had died: it neither announces nor receives changes. */
   cut(store: SharingStore): void;
 }
 
-/** How one more store comes to the others. */
+/** How another store joins. */
 export interface Joining {
   readonly isFirst?: boolean;
   readonly fallen?: readonly string[];
   readonly wrap?: (store: Store) => Store & Partial<Pick<TieredStore, 'forget'>>;
 }
 
-/** One of them. */
+/** A store on the shared directory. */
 export interface SharingStore extends DiskStoreInTest {
   readonly instance: string;
-  /** What it is with what was put in front of it. */
+  /** The store that `wrap` returned; otherwise the disk store. */
   readonly front: Store;
 }
 
@@ -43,7 +43,7 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
   const tellFrom = (by: string) => async (change: StoreChange) => {
     if (dead.has(by)) return;
     told.push({ by, change });
-    // As a message takes its time, and is not what its sender changes later.
+    // A message is a copy, and is delivered later.
     const copy = structuredClone(change);
     await (gate ?? Promise.resolve());
     for (const [instance, store] of members) if (instance !== by) store.heed(copy);
@@ -69,7 +69,7 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
         return tellOthers(change);
       };
       const sharing = { instance, isFirst, fallen, tell };
-      // One that is being opened is told nothing yet: it reads what there is.
+      // A store that is being opened receives no changes yet: it reads the current state.
       const opened = await openTestStore({ dir, sharing, ...options });
       const front = wrap(opened.store);
       own = front;

@@ -1,4 +1,4 @@
-/** A store whose steps a test holds up or lets fail, and that gives no bytes of a writer that was disposed. */
+/** A store whose steps a test can hold up or make fail. A disposed writer returns no bytes. */
 
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import { createMemoryStore } from '../../../src/store/memory/memory-store.ts';
@@ -17,7 +17,7 @@ export type Step =
   | 'resume';
 
 export interface Held {
-  /** Resolves when somebody is held up at the step. */
+  /** Resolves when a call is held up at the step. */
   readonly reached: Promise<void>;
   release(): void;
 }
@@ -25,13 +25,13 @@ export interface Held {
 export interface SteeredStore extends Store {
   /** Holds up the next call of a step before it takes effect. */
   hold(step: Step): Held;
-  /** Lets all later calls of a step throw. */
+  /** Makes all later calls of a step throw. */
   fail(step: Step, error: Error): void;
-  /** Damages a block of everything that is stored by now: it is found when it is read, and its entry is then removed. */
+  /** Damages a block of every committed entry. A read of the block finds the damage, and removes the entry. */
   damageBlock(index: number): void;
-  /** Loses a block of everything that is being written: it is absent until it is written again. */
+  /** Loses a block of every open writer: it is absent until it is written again. */
   loseBlock(index: number): void;
-  /** How many writers and readers have not been given back. */
+  /** Number of open writers and readers. */
   readonly held: number;
 }
 
@@ -39,11 +39,11 @@ export interface SteeredStoreOptions {
   readonly blockSizeBytes?: number;
   readonly maxSizeBytes?: number;
   readonly now?: () => number;
-  /** What is steered; the other options are of no use then. */
+  /** The wrapped store. The other options apply only without it. */
   readonly below?: Store;
 }
 
-/** Puts the steering over a store: the one below, or else a new one in memory. */
+/** Wraps a store: `below`, or a new one in memory. */
 export function createSteeredStore({
   blockSizeBytes = 1024,
   maxSizeBytes = 16 * 1024 * 1024,
@@ -193,7 +193,7 @@ export function createSteeredStore({
   };
 }
 
-/** A store in memory that numbers its generations. */
+/** Creates a memory store that numbers its generations. */
 function createNumberingStore(options: Omit<Parameters<typeof createMemoryStore>[0], 'randomId'>): Store {
   let ids = 0;
   return createMemoryStore({ ...options, randomId: () => `generation-${++ids}` });

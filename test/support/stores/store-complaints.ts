@@ -1,6 +1,6 @@
-/** What the log says of the store. */
+/** The log lines about the store. */
 
-/** The lines about the store, those above `info` where not told otherwise. */
+/** Returns the log lines about the store with these levels; by default those above `info`. */
 export function storeLines(output: string, levels: RegExp = /^(?:warn|error)$/): string[] {
   return output.split('\n').filter((line) => {
     if (!line.includes('"event":"store"')) return false;

@@ -1,4 +1,4 @@
-/** A store's directory as it lies on the disk, looked at from outside while no server has it. */
+/** Examines a store's directory while no server uses it. */
 
 import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,13 +6,13 @@ import { basename, join } from 'node:path';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 import { bodyFiles } from './disk-store.ts';
 
-/** The body and sidecar files whose generation the index does not know, as paths. The directory is only read. */
+/** Returns the paths of body and sidecar files whose generation is not in the index. Changes nothing. */
 export async function orphanedFiles(dir: string): Promise<string[]> {
   const known = await generationsInFiles(dir);
   return (await bodyFiles(dir)).filter((path) => !known.has(basename(path).replace(/\.\w+$/, '')));
 }
 
-/** The generations whose bodies the index says to be in files. Asks a copy: whoever opens an index tidies it up. */
+/** Returns the generations with bodies in files, according to the index. Opens a copy, because opening an index changes it. */
 async function generationsInFiles(dir: string): Promise<ReadonlySet<string>> {
   const copies = await mkdtemp(join(tmpdir(), 'rangeway-index-'));
   try {

@@ -1,4 +1,4 @@
-/** Random steps on a store that others change at the same time, and checks of what is read. */
+/** Random steps on a store that other processes change at the same time, and checks of every read. */
 
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import { type Store, type StoredEntry, StoreFault } from '../../../src/store/store.ts';
@@ -8,7 +8,7 @@ import { blockOf, storeTagged, taggedMetadata } from './stored-sample.ts';
 const sizes = [0, 700, 30_000, 33_000, 70_000, 150_000];
 const keyCount = 24;
 
-/** Takes random steps on a store whose entries tell by their metadata what their bytes are. */
+/** Takes random steps on a store. The metadata of each entry has the seed of its bytes, so that reads can be verified. */
 export class StoreHammer {
   readonly faults: Record<string, number> = {};
   steps = 0;
@@ -121,7 +121,7 @@ export class StoreHammer {
     return this.#seeds;
   }
 
-  /** A number below another one: a step of mulberry32. */
+  /** Returns a random integer below `count`, with a step of mulberry32. */
   #below(count: number): number {
     this.#random = (this.#random + 0x6d2b_79f5) | 0;
     let mixed = Math.imul(this.#random ^ (this.#random >>> 15), 1 | this.#random);

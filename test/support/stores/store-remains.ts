@@ -1,20 +1,20 @@
-/** What processes that share a store have left in it, looked at from outside while they run. */
+/** Finds what processes that share a store have left behind in it, while they run. */
 
 import { basename, join } from 'node:path';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 import { bodyFiles } from './disk-store.ts';
 
-/** What does not belong there when nothing is being written, but for the processes that run. */
+/** The state of a shared store. When nothing is being written, everything but `instances` should be empty or 0. */
 export interface StoreRemains {
-  /** How many processes have the store open. */
+  /** Number of processes that have the store open. */
   readonly instances: number;
-  /** The generations of which the index says that somebody is writing them. */
+  /** Generations with a writer, according to the index. */
   readonly held: readonly string[];
-  /** What the index counts beyond what there is: entries, and bytes of entries. */
+  /** The index's counters minus the real numbers: entries, and bytes of entries. */
   readonly miscounted: readonly [entries: number, bytes: number];
-  /** Files of which the index knows nothing. */
+  /** Files whose generation is not in the index. */
   readonly orphans: readonly string[];
-  /** Generations whose bodies should be in files, and are not. */
+  /** Generations whose files are missing. */
   readonly bodiless: readonly string[];
 }
 
@@ -26,7 +26,7 @@ interface Row {
   readonly bytes?: SQLOutputValue;
 }
 
-/** Looks. Changes nothing. */
+/** Examines the store in a directory. Changes nothing. */
 export async function storeRemains(dir: string): Promise<StoreRemains> {
   const database = new DatabaseSync(join(dir, 'index.sqlite'), { readOnly: true, timeout: 5000 });
   const ask = (sql: string): readonly Row[] => database.prepare(sql).all();

@@ -1,11 +1,11 @@
-/** Entries of a store, written and read back by tests. */
+/** Writes sample entries to a store, and reads them back. */
 
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import type { StoredResponse } from '../../../src/http/stored-response.ts';
 import type { BlockSource, EntryWriter, Store, StoredEntry } from '../../../src/store/store.ts';
 import { patternBytes } from '../values/pattern-body.ts';
 
-/** What one generation is made of: its place, its length, and the seed that tells its bytes. */
+/** A generation: its key and variant, its length, and the seed of its bytes. */
 export interface Sample {
   readonly key: string;
   readonly variant?: string;
@@ -13,7 +13,7 @@ export interface Sample {
   readonly seed?: number;
 }
 
-/** Metadata that can be told from others by its mark. */
+/** Returns metadata with a mark in its ETag. */
 export function sampleMetadata(mark: number | string = 0): StoredResponse {
   return {
     status: 200,
@@ -27,12 +27,12 @@ export function sampleMetadata(mark: number | string = 0): StoredResponse {
   };
 }
 
-/** Such metadata, with tags. */
+/** Returns sample metadata with tags. */
 export function taggedMetadata(mark: number | string, tags: readonly string[]): StoredResponse {
   return { ...sampleMetadata(mark), tags };
 }
 
-/** Opens a writer for a sample, which tells its length beforehand or not. */
+/** Opens a writer for a sample, with a known or unknown length. */
 export function openSampleWriter(store: Store, sample: Sample, length: 'known' | 'unknown' = 'known') {
   const { key, variant = '', sizeBytes, seed = 0 } = sample;
   return store.openWriter({
@@ -43,7 +43,7 @@ export function openSampleWriter(store: Store, sample: Sample, length: 'known' |
   });
 }
 
-/** One block of a sample. */
+/** Returns one block of a sample. */
 export function blockOf({ sizeBytes, seed = 0 }: Sample, blockSizeBytes: number, index: number): Uint8Array {
   const start = index * blockSizeBytes;
   return patternBytes(start, Math.min(start + blockSizeBytes, sizeBytes), seed);
@@ -72,7 +72,7 @@ export async function storeSample(store: Store, sample: Sample, length?: 'known'
   return await writer.commit({ metadata: sampleMetadata(sample.seed ?? 0), sizeBytes: sample.sizeBytes });
 }
 
-/** Stores a sample that has these tags. */
+/** Stores a sample with these tags. */
 export async function storeTagged(
   store: Store,
   sample: Sample,
@@ -95,7 +95,7 @@ export async function storePart(store: Store, sample: Sample, indexes: Iterable<
   return found;
 }
 
-/** Whether the first entry of a key can be opened; that counts as a use of it. */
+/** Returns whether the first entry of a key can be opened. Opening counts as a use. */
 export async function canOpen(store: Store, key: string): Promise<boolean> {
   const entry = await findFirst(store, key);
   try {
@@ -108,7 +108,7 @@ export async function canOpen(store: Store, key: string): Promise<boolean> {
   }
 }
 
-/** Stores others, of this name and a number, and uses each, until what is not used has had to leave. */
+/** Stores and uses 60 other entries (`name` and a number), so that unused entries are evicted. */
 export async function pushOut(store: Store, sizeBytes: number, name = 'other'): Promise<void> {
   for (let at = 0; at < 60; at += 1) {
     await storeSample(store, { key: `${name}${at}`, sizeBytes, seed: at });
@@ -116,19 +116,19 @@ export async function pushOut(store: Store, sizeBytes: number, name = 'other'): 
   }
 }
 
-/** All bytes of a source, read block by block. */
+/** Reads all bytes of a source, block by block. */
 export async function readAll(source: BlockSource, sizeBytes: number, blockSizeBytes: number): Promise<Buffer> {
   const blocks: Uint8Array[] = [];
   for (let index = 0; index * blockSizeBytes < sizeBytes; index += 1) blocks.push(await source.readBlock(index));
   return Buffer.concat(blocks);
 }
 
-/** The first entry of a key, or undefined. */
+/** Returns the first entry of a key, or undefined. */
 export async function findFirst(store: Store, key: string): Promise<StoredEntry | undefined> {
   return (await store.find(key))[0];
 }
 
-/** All bytes of an entry, or undefined when they are gone. */
+/** Reads all bytes of an entry. Returns undefined when they are gone. */
 export async function readEntry(store: Store, entry: StoredEntry): Promise<Buffer | undefined> {
   try {
     const reader = await entry.open();
@@ -143,7 +143,7 @@ export async function readEntry(store: Store, entry: StoredEntry): Promise<Buffe
   }
 }
 
-/** All bytes of the first entry of a key, or undefined when there is none. */
+/** Reads all bytes of the first entry of a key. Returns undefined when there is none or its bytes are gone. */
 export async function readKey(store: Store, key: string): Promise<Buffer | undefined> {
   const entry = await findFirst(store, key);
   return entry === undefined ? undefined : await readEntry(store, entry);

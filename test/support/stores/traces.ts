@@ -1,6 +1,6 @@
-/** Sequences of requests, made from a seed: the same ones in every run. */
+/** Sequences of requests from a seed: the same in every run. */
 
-/** Numbers from 0 to below 1, from a seed (mulberry32). */
+/** Returns a generator of numbers in [0, 1) from a seed (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -11,7 +11,7 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Names of which the n-th most wanted one is asked for in proportion to `n ** -skew`. */
+/** Returns a generator of names with a Zipf distribution: the n-th most frequent name has the weight `n ** -skew`. */
 export function zipfNames(random: () => number, { names, skew }: { names: number; skew: number }): () => string {
   const sums: number[] = [];
   let sum = 0;
@@ -20,29 +20,30 @@ export function zipfNames(random: () => number, { names, skew }: { names: number
     sums.push(sum);
   }
   return () => {
-    const wanted = random() * sum;
+    const point = random() * sum;
     let [low, high] = [0, names - 1];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((sums[middle] ?? sum) < wanted) low = middle + 1;
+      if ((sums[middle] ?? sum) < point) low = middle + 1;
       else high = middle;
     }
     return `z${low}`;
   };
 }
 
-/** What a trace is made of: names as often as they are wanted, and now and then a run of names that come just once. */
+/** Options of a trace: names in a Zipf distribution, and optional scans of names that occur only once. */
 export interface TraceOptions {
   readonly seed: number;
   readonly requests: number;
   readonly names: number;
   readonly skew: number;
-  /** After so many requests comes a scan of so many names. */
+  /** Number of requests after each of which a scan follows; undefined: no scans. */
   readonly scanEvery?: number;
+  /** Names per scan. */
   readonly scanLength?: number;
 }
 
-/** The requests of a trace, one by one. */
+/** Yields the requested names of a trace. */
 export function* trace({ seed, requests, names, skew, scanEvery, scanLength = 0 }: TraceOptions): Generator<string> {
   const next = zipfNames(seededRandom(seed), { names, skew });
   let scanned = 0;

@@ -1,4 +1,4 @@
-/** What a client of random traffic may be given: bytes of the version that is named, and none that are for others. */
+/** Checks the responses of random traffic: bytes of the version that the fields name, and no response of another client's alone. */
 
 import { expect } from 'vitest';
 import { type Fields, fieldValue } from '../../../src/http/fields.ts';
@@ -8,7 +8,7 @@ import { contentOf } from './traffic-content.ts';
 import { ownLifetimes, type Plan } from './traffic-plan.ts';
 import type { Step } from './traffic-steps.ts';
 
-/** A request, and the version that somebody had been told of before it came: an earlier one is invalid for it. */
+/** A request, and the newest version that any client knew of before it: earlier versions are invalid for it. */
 export interface Asked {
   readonly sent: Sent;
   /** Epoch milliseconds. */
@@ -16,14 +16,14 @@ export interface Asked {
   readonly leastVersion: number;
 }
 
-/** A response, and the latest version that there was until it had been read. */
+/** A response, and the origin's latest version when it had been read. */
 export interface Given {
   readonly response: ProxyResponse;
   readonly bytes: Buffer;
   readonly latestVersion: number;
 }
 
-/** Fails where these are not bytes that may be given to this client. `clients` are all, by the name that they send. */
+/** Fails where these bytes may not be served to this client. `clients` has all requests, by the number in X-Client. */
 export function expectRightBytes(plan: Plan, asked: Asked, given: Given, clients: readonly Asked[]): void {
   const { response, bytes, latestVersion } = given;
   const { status, fields, body } = response;
@@ -46,8 +46,8 @@ export function expectRightBytes(plan: Plan, asked: Asked, given: Given, clients
 }
 
 /**
- * Where nothing names the bytes, a transfer that is taken up again before anybody has seen one may bring later ones; and a
- * HEAD cannot tell that they are earlier ones than those whose fields it brings (RFC 9111 §4.3.5).
+ * Returns the versions whose bytes may come with the fields of `version`. Without a validator, a fill that is resumed before any
+ * client has seen its bytes may bring later ones; and a HEAD may freshen an entry whose bytes are earlier (RFC 9111 §4.3.5).
  */
 export function possibleVersions(
   { validator, isTold, steps }: Plan,
@@ -61,7 +61,7 @@ export function possibleVersions(
   return Array.from({ length: latestVersion - first + 1 }, (_, later) => first + later);
 }
 
-/** Fails where what the origin gave to another client may not be given to this one. */
+/** Fails where the origin's response to another client may not be served to this one. */
 function expectSharable(plan: Plan, asked: Asked, asker: Asked, fields: Fields): void {
   const { lifetime, varies } = plan;
   const cacheStatus = fieldValue(fields, 'cache-status') ?? '';
@@ -69,14 +69,14 @@ function expectSharable(plan: Plan, asked: Asked, asker: Asked, fields: Fields):
   const { 'cache-control': wish, 'if-range': resumed } = asked.sent.fields ?? {};
   const isMeanwhile = lifetime === 'max-age=0' && plan.staleWhileRevalidateSeconds > 0;
   const isStale = wish === 'max-stale' || resumed !== undefined || cacheStatus.includes('fwd-status=50') || isMeanwhile;
-  // A server that ends cannot ask the origin any more.
+  // A server that is closing can no longer revalidate.
   const isDisconnected = lifetime === 'max-age=0' && cacheStatus.includes('detail=client_gone');
   if (ownLifetimes.includes(lifetime) && !isStale && !isDisconnected) expect(cacheStatus).toContain('detail=origin');
-  // With must-revalidate it is for others, too (RFC 9111 §3.5).
+  // must-revalidate allows sharing despite Authorization (RFC 9111 §3.5).
   if (!lifetime.includes('must-revalidate')) expect(fieldValue(fields, 'x-authorized')).toBe('0');
 }
 
-/** The bytes that a Content-Range tells of. */
+/** Returns the bytes of a Content-Range. */
 function bytesOf(range: string, content: Uint8Array): Uint8Array {
   const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(range) ?? [];
   return content.subarray(Number(first), Number(last) + 1);
@@ -94,7 +94,7 @@ function areParts(body: Buffer, content: Uint8Array): boolean {
   );
 }
 
-/** Whether a request brings the origin to another version. */
+/** Returns whether a request changes the version at the origin. */
 export function isUnsafe({ method }: Sent): boolean {
   return method === 'PUT' || method === 'POST';
 }
@@ -109,12 +109,12 @@ const storeFaults: ReadonlySet<Step['kind']> = new Set([
   'disk-full',
 ]);
 
-/** Whether the origin says of its bytes what is so. */
+/** Returns whether the origin's ranges and digests are true. */
 export function isHonest({ ranges, digest }: Plan): boolean {
   return ['none', 'right', 'flapping'].includes(ranges) && digest !== 'wrong';
 }
 
-/** What may cut the response of a client that stays. */
+/** Returns the error codes with which the response of a connected client may be cut. */
 export function possibleErrors({ steps, ranges: manner, digest, maxSizeBytes, unit }: Plan): string[] {
   const kinds = new Set<string>(steps.map(({ kind }) => kind));
   const has = (...some: string[]) => some.some((kind) => kinds.has(kind));
@@ -124,14 +124,14 @@ export function possibleErrors({ steps, ranges: manner, digest, maxSizeBytes, un
     ...(has('refuse') ? ['origin_refused'] : []),
     ...(has('break', 'swap', 'status') || isLie ? ['origin_reset', 'origin_body_short', 'origin_failed_rest'] : []),
     ...(has('change', 'swap', 'status') || isPut || isLie ? ['generation_changed'] : []),
-    // What is passed on for one client alone may come through another process, and breaks off with that.
+    // A relayed response may come through another process, and breaks off when that process dies.
     ...(has('die') ? ['origin_reset'] : []),
     ...(digest === 'none' ? [] : ['generation_changed', 'origin_digest_mismatch']),
     ...(has(...storeFaults) || maxSizeBytes < 64 * 1024 * unit ? ['bytes_gone'] : []),
   ];
 }
 
-/** What a client that stays may be told. */
+/** Returns the statuses that a connected client may get. */
 export function possibleStatuses({ method }: Sent): number[] {
   if (method === 'PUT') return [204, 502];
   return method === 'POST' ? [200, 502] : [200, 206, 304, 412, 416, 502, 504];

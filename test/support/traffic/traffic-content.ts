@@ -1,19 +1,19 @@
-/** What the file of random traffic holds, version by version. */
+/** The bytes of each version of the file of random traffic. */
 
 import { patternByte, patternBytes } from '../values/pattern-body.ts';
 
-/** What decides on the bytes of all versions. */
+/** Rules that determine the bytes of all versions. */
 export interface ContentRules {
-  /** The length of every version. */
+  /** The length of every version, in bytes. */
   readonly size: number;
   readonly blockSizeBytes: number;
-  /** Whether a new version has other bytes throughout, or in some blocks only. */
+  /** Whether a new version changes all bytes, or some blocks only. */
   readonly changes: 'all' | 'some';
 }
 
 const known = new WeakMap<ContentRules, Map<number, Uint8Array<ArrayBuffer>>>();
 
-/** The bytes of a version, from 1 on; they must not be changed. */
+/** Returns the bytes of a version, from 1. They are shared and must not be changed. */
 export function contentOf(rules: ContentRules, version: number): Uint8Array<ArrayBuffer> {
   const versions = known.get(rules) ?? new Map<number, Uint8Array<ArrayBuffer>>();
   known.set(rules, versions);

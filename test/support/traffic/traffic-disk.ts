@@ -1,4 +1,4 @@
-/** A store on a real disk under random traffic: its files are damaged, its disk fails, and it is closed and opened again. */
+/** A store on a real disk under random traffic: files are damaged, the disk fails, and the store is closed and opened again. */
 
 import { readSync } from 'node:fs';
 import { rm, stat, truncate } from 'node:fs/promises';
@@ -28,16 +28,16 @@ import type { GroundStep, TrafficGround } from './traffic-ground.ts';
 import type { Plan } from './traffic-plan.ts';
 import { type DiskStep, targets } from './traffic-steps.ts';
 
-/** What is asked for goes through the proxy under these keys. */
+/** The keys of the requested targets. */
 const keys = targets.map((target) => `http://origin.example/ http://files.example${target}`);
-/** Work that goes on and on is not waited for. */
+/** Upper limit on the turns that `rest` waits, for work that never ends. */
 const maxSteps = 500;
 
 type FileDamage = Extract<DiskStep, { kind: 'file-damage' }>;
 
 /**
- * Reads in the same tick, and moves into sockets. More than a minute passes from each tick to the next, so that damage is
- * never younger than what was found sound. Files that nobody uses are closed a turn later.
+ * Creates options for synchronous reads and for moves into sockets. The clock advances by more than a minute per tick, so that
+ * verified pieces never count as sound after a damage. Unused files are closed a turn later.
  */
 function movingReads(): QuickReadOptions {
   let now = 0;
@@ -69,10 +69,10 @@ export class DiskGround implements TrafficGround {
   readonly #randomId = sequentialIds();
   #now: () => number = () => 0;
   #disk: Store | undefined;
-  /** What there was when it was idle last. */
+  /** The entries when the store was last idle. */
   #kept: readonly StoredEntry[] = [];
 
-  /** With `moves`, bytes go past the process where a wire has a place for them. */
+  /** With `moves`, bytes are moved to sockets where there is a wire. */
   constructor(plan: Plan, dir: string, moves: boolean) {
     this.#plan = plan;
     this.#dir = dir;
@@ -139,7 +139,7 @@ export class DiskGround implements TrafficGround {
     await this.expectClosed();
   }
 
-  /** Opens the store, which holds what it held when it was idle last. */
+  /** Opens the store, and checks that it has the entries of the last idle state. */
   async #openDisk(): Promise<Store> {
     const { blockSizeBytes, maxSizeBytes } = this.#plan;
     const disk = await openDiskStore({
@@ -157,7 +157,7 @@ export class DiskGround implements TrafficGround {
     return disk;
   }
 
-  /** Does to a file what a failing disk does. */
+  /** Damages a file as a failing disk does. */
   async #damage({ manner, who, at }: FileDamage): Promise<void> {
     const files = await bodyFiles(this.#dir);
     const path = files[who % Math.max(1, files.length)];
@@ -168,12 +168,12 @@ export class DiskGround implements TrafficGround {
       else if (manner === 'truncate') await truncate(path, at % (size + 1));
       else if (size > 0) await flipBit(path, at % size, at % 8);
     } catch (error) {
-      // The store may have removed it just now.
+      // The store may have removed the file meanwhile.
       if (systemCode(error) !== 'ENOENT') throw error;
     }
   }
 
-  /** Fails where a stored entry has other bytes than those it names, or lacks one without having been damaged. */
+  /** Fails where an entry has bytes of another version, or lacks a block without damage. */
   async #expectRight(entry: StoredEntry, latestVersion: number): Promise<void> {
     const isWhole =
       entry.isComplete && !this.#plan.steps.some(({ kind }) => kind === 'file-damage' || kind === 'file-fault');
@@ -182,7 +182,7 @@ export class DiskGround implements TrafficGround {
     const { blockSizeBytes } = this.#plan;
     const version = Number(fieldValue(entry.metadata.fields, 'x-version'));
     const isRight = possibleVersions(this.#plan, version, latestVersion).some((each) => {
-      // A part that is kept by itself begins somewhere.
+      // A fragment begins at an offset of the content.
       const content = contentOf(this.#plan, each).subarray(entry.metadata.fragment?.start ?? 0);
       return blocks.every((block, index) => {
         const start = index * blockSizeBytes;
@@ -192,7 +192,7 @@ export class DiskGround implements TrafficGround {
     if (!isRight) expect.fail(`a stored entry has other bytes than those of version ${version}`);
   }
 
-  /** The blocks of an entry; undefined for those that are absent. */
+  /** Reads the blocks of an entry; undefined for an absent block. */
   async #blocksOf(entry: StoredEntry): Promise<(Uint8Array | undefined)[]> {
     const count = Math.ceil(entry.sizeBytes / this.#plan.blockSizeBytes);
     const blocks = Array.from<Uint8Array | undefined>({ length: count });
@@ -210,7 +210,7 @@ async function entriesOf(store: Store | undefined): Promise<StoredEntry[]> {
   return found.flatMap((entries) => entries ?? []);
 }
 
-/** All of an entry but its bytes. */
+/** Returns everything of an entry but its bytes. */
 function describe({ key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil }: StoredEntry) {
   return { key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil };
 }

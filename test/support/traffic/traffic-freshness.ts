@@ -1,11 +1,11 @@
-/** How old a response of random traffic may be for the client that is given it (RFC 9111 §4.2, RFC 5861). */
+/** Checks that responses of random traffic are fresh enough for their clients (RFC 9111 §4.2, RFC 5861). */
 
 import { expect } from 'vitest';
 import { type Fields, fieldValue } from '../../../src/http/fields.ts';
 import type { Asked } from './traffic-check.ts';
 import type { Plan } from './traffic-plan.ts';
 
-/** What each lifetime of a plan comes to, in seconds; the others are none. */
+/** The freshness lifetime of each Cache-Control value of a plan, in seconds; 0 for others. */
 const seconds: Readonly<Record<string, number>> = {
   'max-age=60': 60,
   'max-age=1': 1,
@@ -14,22 +14,22 @@ const seconds: Readonly<Record<string, number>> = {
   'max-age=1, stale-while-revalidate=3': 1,
 };
 
-/** Under these nobody is ever given a stale response. */
+/** Cache-Control values under which no response may be served stale. */
 const strictLifetimes = ['no-cache', 'no-store', 'private', 'max-age=1, must-revalidate'];
 
 /**
- * Fails where what a client is given was older, when it asked for it, than the rules allow. Nothing is known of responses
- * without a lifetime: what is still arriving counts as current, however long that takes.
+ * Fails where a response was older, at the time of the request, than the rules allow. Responses without a lifetime are not
+ * checked: one that is still arriving counts as current, however long that takes.
  */
 export function expectFreshEnough(plan: Plan, { sent, sentAt }: Asked, fields: Fields): void {
   const date = Date.parse(fieldValue(fields, 'date') ?? '');
   const { 'cache-control': wish = '', 'if-range': ifRange, 'if-match': ifMatch } = sent.fields ?? {};
-  // Those who resume are given what they began with.
+  // A client that resumes gets the version that it began with.
   if (Number.isNaN(date) || plan.lifetime === '' || ifRange !== undefined || ifMatch !== undefined) return;
   // Date counts whole seconds.
   const leastAgeMs = sentAt - date - 999;
   const cacheStatus = fieldValue(fields, 'cache-status') ?? '';
-  // How long the origin takes does not count for those who have waited for it.
+  // The time of the origin does not count for requests that were collapsed into another one's.
   if (cacheStatus.includes('collapsed')) return;
   const allowedMs = 1000 * ((seconds[plan.lifetime] ?? 0) + staleSeconds(plan, wish, cacheStatus));
   if (leastAgeMs >= Math.max(1, allowedMs)) {
@@ -37,7 +37,7 @@ export function expectFreshEnough(plan: Plan, { sent, sentAt }: Asked, fields: F
   }
 }
 
-/** How long past its lifetime a response may be given. */
+/** Returns how many seconds past its lifetime a response may be served. */
 function staleSeconds({ lifetime, ...policy }: Plan, wish: string, cacheStatus: string): number {
   if (strictLifetimes.includes(lifetime) || wish === 'no-cache') return 0;
   if (wish === 'max-stale') return Number.POSITIVE_INFINITY;

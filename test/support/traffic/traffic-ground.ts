@@ -1,4 +1,4 @@
-/** What random traffic runs on: a store that is opened, closed and opened again, and that has faults. */
+/** The stores of random traffic: opened, closed and opened again, with faults. */
 
 import { expect } from 'vitest';
 import { StoreFault } from '../../../src/store/store.ts';
@@ -7,30 +7,30 @@ import { createSteeredStore, type SteeredStore } from '../stores/steered-store.t
 import type { Plan } from './traffic-plan.ts';
 import type { DiskStep, ToldFault } from './traffic-steps.ts';
 
-/** What happens to the store itself. */
+/** A step that affects the store itself. */
 export type GroundStep = ToldFault | Exclude<DiskStep, { kind: 'restart' }>;
 
-/** A place for stores. */
+/** Opens a store, injects its faults, and checks what it leaves behind. */
 export interface TrafficGround {
-  /** Opens the store; after it was closed, with what it held. `now` tells epoch milliseconds. */
+  /** Opens the store. A disk store has its earlier entries. `now` returns epoch milliseconds. */
   open(now: () => number): Promise<SteeredStore>;
-  /** Lets something happen to the store that is open. */
+  /** Applies a step to the open store. */
   take(step: GroundStep): Promise<void>;
-  /** Ends the faults that go on. */
+  /** Ends lasting faults. */
   heal(): Promise<void>;
-  /** Passes a turn, in which the store may go on. */
+  /** Waits a turn of the event loop. */
   turn(): Promise<void>;
-  /** Passes a turn, and waits until the store has done what it was asked for. */
+  /** Waits a turn, and until the store has finished its calls of the file system. */
   rest(): Promise<void>;
-  /** Fails where a store that is open, and that nobody uses, holds on to something. */
+  /** Fails where an open but unused store holds resources. */
   expectIdle(): Promise<void>;
-  /** Fails where a store that was closed holds on to something. */
+  /** Fails where a closed store holds resources. */
   expectClosed(): Promise<void>;
-  /** Fails where a store that was closed for good kept wrong bytes. `latestVersion` is the last one of the origin. */
+  /** Fails where the store has wrong bytes after its last close. `latestVersion` is the last version of the origin. */
   expectRightKept(latestVersion: number): Promise<void>;
 }
 
-/** A store in memory, which is gone once it is closed. */
+/** A memory store, which loses its entries when it is closed. */
 export class MemoryGround implements TrafficGround {
   readonly #plan: Plan;
   #store: SteeredStore | undefined;

@@ -1,4 +1,4 @@
-/** The origin of random traffic: one file in versions, and the manners of the plan. */
+/** The origin of random traffic: one file with versions, which answers in the manner of the plan. */
 
 import { createHash } from 'node:crypto';
 import type { Span } from '../../../src/bytes/span.ts';
@@ -11,43 +11,44 @@ import { isUnsafe } from './traffic-check.ts';
 import { contentOf } from './traffic-content.ts';
 import { ownLifetimes, type Plan } from './traffic-plan.ts';
 
-/** What kind of a response is sent, where the origin has a choice. */
+/** The kind of a response, where the origin has a choice. */
 export interface Choice {
-  /** Counts the requests that wait for an answer, round and round. */
+  /** Index of the waiting request (modulo their number). */
   readonly who: number;
   readonly isSized: boolean;
   readonly is304: boolean;
-  /** Whether an origin that flaps sends the whole for a range. */
+  /** Whether a `flapping` origin sends the whole body for a range. */
   readonly isWhole: boolean;
-  /** Whether a request that changes nothing is answered with what there was when it came. */
+  /** Whether a safe request is answered with the version at the time of its arrival. */
   readonly isEarly: boolean;
 }
 
-/** A response that the origin has begun. */
+/** A response with a body that the origin has begun. */
 export interface Transfer {
   readonly exchange: FakeExchange;
   readonly version: number;
-  /** Where the next piece begins, and where the body ends. */
+  /** Offset of the next piece. */
   sent: number;
+  /** Exclusive end of the body. */
   readonly end: number;
-  /** How many pieces nobody has read. */
+  /** Number of pieces that were not read yet. */
   unread: number;
   isOver: boolean;
 }
 
-/** Answers what a fake origin is asked. */
+/** Answers the requests at a fake origin. */
 export class TrafficOrigin {
-  /** Every response with a body that was begun. */
+  /** All responses with a body that were begun. */
   readonly transfers: Transfer[] = [];
   readonly #plan: Plan;
   readonly #origin: FakeOrigin;
   readonly #now: () => number;
-  /** The version that there was when a request came. */
+  /** The version at the time of arrival of each request. */
   readonly #seen = new WeakMap<FakeExchange, number>();
-  /** The version of the bytes, from 1 on. */
+  /** The current version of the bytes, from 1. */
   version: number;
 
-  /** `now` tells epoch milliseconds. */
+  /** `now` returns epoch milliseconds. */
   constructor(plan: Plan, origin: FakeOrigin, version: number, now: () => number) {
     this.#plan = plan;
     this.#origin = origin;
@@ -55,7 +56,7 @@ export class TrafficOrigin {
     this.version = version;
   }
 
-  /** Answers the next request, if there is one, by an error or a status without a body. */
+  /** Answers the next request, if any, with an error or a status without a body. */
   async refuse(by: ProxyError | number): Promise<void> {
     if (this.#origin.untaken === 0) return;
     const exchange = await this.#origin.next();
@@ -63,19 +64,19 @@ export class TrafficOrigin {
     else exchange.fail(by);
   }
 
-  /** Ends all that was begun. */
+  /** Finishes all running transfers. */
   finishAll(): void {
     for (const transfer of this.transfers) if (!transfer.isOver) this.finish(transfer);
   }
 
-  /** Notes which requests have come. */
+  /** Notes the version at which waiting requests have arrived. */
   look(): void {
     for (const exchange of this.#origin.waiting) {
       if (!this.#seen.has(exchange)) this.#seen.set(exchange, this.version);
     }
   }
 
-  /** Answers the next request, if there is one. */
+  /** Answers a waiting request, if any. */
   async answer({ who, isSized, is304, isWhole, isEarly }: Choice): Promise<void> {
     if (this.#origin.untaken === 0) return;
     this.look();
@@ -99,7 +100,7 @@ export class TrafficOrigin {
     else this.#begin(exchange, { fields: sized }, { start: 0, end: size }, version);
   }
 
-  /** The fields of a response of any kind. */
+  /** Returns the fields of any response. */
   #head({ request: { method, fields, target } }: FakeExchange, version: number): Record<string, string> {
     const { isTold, varies } = this.#plan;
     const etag = this.#etag(version);
@@ -145,7 +146,7 @@ export class TrafficOrigin {
     return validator === 'none' ? undefined : `${validator === 'weak' ? 'W/' : ''}"${version}"`;
   }
 
-  /** The bytes that the origin sends for a Range; undefined for the whole. */
+  /** Returns the span that the origin sends for a Range; undefined for the whole body. */
   #part(fields: Fields, version: number): Span | 'unsatisfied' | undefined {
     const { size, unit, ranges: manner } = this.#plan;
     const ifRange = fieldValue(fields, 'if-range');
@@ -174,7 +175,7 @@ export class TrafficOrigin {
     else this.#begin(exchange, { status: 206, fields }, part, version);
   }
 
-  /** Sends more bytes than the head tells, and foreign ones at that. */
+  /** Sends more bytes than the head announces; the excess bytes are foreign. */
   #sendTooMuch(exchange: FakeExchange, fields: Readonly<Record<string, string>>, start: number, version: number): void {
     const { size, unit } = this.#plan;
     const { 'content-length': _, ...rest } = fields;
@@ -192,19 +193,19 @@ export class TrafficOrigin {
     this.transfers.push({ exchange, version, sent: start, end, unread: 0, isOver: false });
   }
 
-  /** From now on the origin has another version. */
+  /** Gives the file a new version. */
   change(): void {
     this.version += 1;
   }
 
-  /** Does something to one of the transfers that are not over. */
+  /** Applies `act` to one of the running transfers. */
   transfer(who: number, act: (transfer: Transfer) => void): void {
     const running = this.transfers.filter(({ isOver }) => !isOver);
     const transfer = running[who % Math.max(1, running.length)];
     if (transfer !== undefined) act(transfer);
   }
 
-  /** Sends so many bytes more. */
+  /** Sends up to `count` more bytes. */
   continue(transfer: Transfer, count: number): void {
     const end = Math.min(transfer.end, transfer.sent + count);
     const piece = contentOf(this.#plan, transfer.version).slice(transfer.sent, end);
@@ -221,7 +222,7 @@ export class TrafficOrigin {
     transfer.exchange.fail(new ProxyError('origin_reset'));
   }
 
-  /** Sends the rest. */
+  /** Sends the rest, and ends the body. */
   finish(transfer: Transfer): void {
     this.continue(transfer, this.#plan.size);
     transfer.isOver = true;

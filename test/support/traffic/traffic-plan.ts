@@ -1,4 +1,4 @@
-/** Plans for random traffic: what clients, origin and store are like, and what happens, in any order. */
+/** Plans for random traffic: the properties of clients, origin and store, and steps in random order. */
 
 import fc from 'fast-check';
 import type { WholeProxyOptions } from '../proxies/whole-proxy.ts';
@@ -17,7 +17,7 @@ import {
   transfer,
 } from './traffic-steps.ts';
 
-/** Under the second ones a response is for the client alone that has asked for it. */
+/** Cache-Control values with which a response may be shared; with `ownLifetimes` it may be served to its own client only. */
 export const sharedLifetimes = [
   'max-age=60',
   'max-age=1',
@@ -28,7 +28,7 @@ export const sharedLifetimes = [
 ];
 export const ownLifetimes = ['no-cache', 'max-age=0', 'no-store', 'private'];
 
-/** What an origin makes of a Range: nothing, what it should, either of them as it likes, or something else. */
+/** How an origin treats Range: it ignores it, obeys it, alternates between both, or answers wrongly. */
 const rangeManners = [
   'none',
   'right',
@@ -42,9 +42,9 @@ const rangeManners = [
   'long',
 ] as const;
 
-/** The world that a run of random traffic goes through. */
+/** The settings and steps of a run of random traffic. */
 export interface Plan extends ContentRules {
-  /** How many times larger everything is than in the smallest world, whose blocks have 256 bytes. */
+  /** Factor of all sizes. With 1, blocks have 256 bytes. */
   readonly unit: number;
   readonly ranges: (typeof rangeManners)[number];
   readonly complete: 'always' | 'never';
@@ -53,11 +53,11 @@ export interface Plan extends ContentRules {
   readonly seekAheadBytes: number;
   readonly onAbort: 'finish' | 'stop';
   readonly lifetime: string;
-  /** Whether the lifetime is in CDN-Cache-Control, and Cache-Control says the contrary. */
+  /** Whether the lifetime is in CDN-Cache-Control and Cache-Control contradicts it. */
   readonly isTargeted: boolean;
-  /** Whether all is of one group, which unsafe requests invalidate. */
+  /** Whether all responses are in one group, which unsafe requests invalidate. */
   readonly isGrouped: boolean;
-  /** What the operator says of stale responses. */
+  /** Route options for stale responses. */
   readonly staleIfErrorSeconds: number;
   readonly staleWhileRevalidateSeconds: number;
   readonly validator: 'strong' | 'weak' | 'none';
@@ -69,14 +69,14 @@ export interface Plan extends ContentRules {
   readonly maxSizeBytes: number;
   readonly windowBytes: number;
   readonly closesEarly: boolean;
-  /** How much of a slower store is kept in memory. */
+  /** Size of the memory tier in front of a disk store, in bytes. */
   readonly tierBytes: number;
-  /** Whether a turn lasts until the disk has done what it was asked for: the same plan comes to the same then. */
+  /** Whether a turn waits until the disk has finished its calls, so that the plan has the same outcome each time. */
   readonly isPatient: boolean;
   readonly steps: readonly Step[];
 }
 
-/** The proxy of a plan. */
+/** Returns the options of the proxy of a plan. */
 export function proxyOptions(plan: Plan): WholeProxyOptions {
   const { pinSeconds, staleIfErrorSeconds, staleWhileRevalidateSeconds, wantsDigest } = plan;
   const { onAbort, complete, resumeAttempts, openRanges, seekAheadBytes } = plan;
@@ -89,17 +89,17 @@ export function proxyOptions(plan: Plan): WholeProxyOptions {
   };
 }
 
-/** What plans are made of. */
+/** Parts from which plans are generated. */
 interface PlanParts {
   readonly unit: number;
   readonly step: fc.Arbitrary<Step>;
-  /** What happens where much is stored and read again. */
+  /** Steps in plans of the kind `steady`. */
   readonly episode: fc.Arbitrary<Step[]>;
-  /** How many of the plans are of that kind, in proportion to six others. */
+  /** Weight of `steady` plans; the other kinds have 6 in sum. */
   readonly steadyWeight: number;
 }
 
-/** Any world, everything in it so many times larger, and the steps that may be taken in it. */
+/** Generates plans from these parts. */
 function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbitrary<Plan> {
   const lengths = { minLength: 5, maxLength: 80, size: 'max' } as const;
   const some = (...values: readonly number[]) => fc.constantFrom(...values.map((value) => value * unit));
@@ -145,7 +145,7 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
         { minLength: 1, maxLength: 25 },
       )
       .map((all) => all.flat());
-  // Nothing names the bytes, so that only the bytes themselves tell that they have changed.
+  // Without a validator, only the bytes themselves show that they have changed.
   const legacy = {
     ...any,
     size: some(3000, 6000),
@@ -157,7 +157,7 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
     resumeAttempts: fc.constant(3),
     steps: episodes(brokenTransfer(unit)),
   };
-  // Much is stored, in part or as a whole, and read again.
+  // Bodies are often stored, in part or whole, and read again.
   const steady = {
     ...any,
     size: some(3000, 6000),
@@ -167,7 +167,7 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
     maxSizeBytes: some(64 * 1024),
     steps: episodes(episode),
   };
-  // One transfer brings the whole where another one brings a part of it.
+  // Some responses have the whole body where others have a part of it.
   const flapping = {
     ...any,
     size: some(3000, 6000),
@@ -185,7 +185,7 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
   );
 }
 
-/** Any plan for a store in memory, which has the faults that it is told to have. */
+/** Generates plans for a memory store with injected faults. */
 export const plans: fc.Arbitrary<Plan> = createPlans({
   unit: 1,
   step: fc.oneof(often(45, anyStep(1)), often(4, toldFault)),
@@ -194,7 +194,7 @@ export const plans: fc.Arbitrary<Plan> = createPlans({
 });
 
 const diskUnit = 16;
-/** Any plan for a store on a disk that has faults, with restarts. Its bodies are in files and in the index. */
+/** Generates plans for a disk store with disk faults and restarts. Its bodies are in files and in the index. */
 export const diskPlans: fc.Arbitrary<Plan> = createPlans({
   unit: diskUnit,
   step: fc.oneof(often(45, anyStep(diskUnit)), often(6, diskStep)),

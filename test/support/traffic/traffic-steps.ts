@@ -1,4 +1,4 @@
-/** What may happen in random traffic: what clients want, what the origin does, and what becomes of the store. */
+/** The steps of random traffic: requests of clients, actions of the origin, and faults of the store. */
 
 import fc from 'fast-check';
 import type { Sent } from '../proxies/whole-proxy.ts';
@@ -41,10 +41,10 @@ const requests: readonly Sent[] = [
   { fields: { 'cache-control': 'max-age=0', range: 'bytes=700-' } },
   { fields: { 'cache-control': 'max-stale', range: 'bytes=1200-1300' } },
 ];
-/** What is asked for. */
+/** The targets of requests. */
 export const targets = ['/file', '/other'];
 
-/** Something that happens, so often in proportion to the others. */
+/** Gives an arbitrary a weight. */
 export const often = <T>(weight: number, arbitrary: fc.Arbitrary<T>): fc.WeightedArbitrary<T> => ({
   weight,
   arbitrary,
@@ -54,8 +54,8 @@ const one = <const K extends string>(kind: K) => fc.constant({ kind });
 const rareStoreSteps = ['publish', 'resume'] as const;
 
 /**
- * What happens over any store. `who` counts clients or the exchanges that the origin has not ended, round and round; a
- * `swap` breaks a transfer off, and has another version ready when it is asked for again.
+ * Generates steps for any store. `who` is the index of a client or of a running exchange of the origin (modulo their number). A
+ * `swap` breaks a transfer off and changes the version.
  */
 export const anyStep = (unit: number) =>
   fc.oneof(
@@ -99,7 +99,7 @@ export const anyStep = (unit: number) =>
     often(4, one('turn')),
   );
 
-/** Faults that a store is told to have. */
+/** Generates faults that are injected into a store. */
 export const toldFault = fc.oneof(
   one('fill-disk'),
   fc.record({ kind: fc.constant('damage' as const), index: fc.nat(3) }),
@@ -110,7 +110,7 @@ export const toldFault = fc.oneof(
   }),
 );
 
-/** What a failing disk does to a file. `who` counts files, `at` bytes, round and round. */
+/** Generates damage to a file. `who` is the index of a file, `at` that of a byte (each modulo their number). */
 const fileDamage = fc.record({
   kind: fc.constant('file-damage' as const),
   manner: fc.constantFrom('flip' as const, 'flip' as const, 'flip' as const, 'truncate' as const, 'delete' as const),
@@ -118,7 +118,7 @@ const fileDamage = fc.record({
   at: fc.nat(200_000),
 });
 
-/** What happens to a real disk, and to the server on it. */
+/** Generates faults of a real disk, and restarts of the server. */
 export const diskStep = fc.oneof(
   often(3, fileDamage),
   often(
@@ -134,17 +134,17 @@ export const diskStep = fc.oneof(
   often(3, one('restart')),
 );
 
-/** The end of one of several processes, round and round; the last one stays. */
+/** Generates the death of one of several processes (`who` modulo their number). The last process stays. */
 export const processStep = fc.record({ kind: fc.constant('die' as const), who: fc.nat(5) });
 export type ProcessStep = Arbitrated<typeof processStep>;
 
 type Arbitrated<T> = T extends fc.Arbitrary<infer V> ? V : never;
 export type ToldFault = Arbitrated<typeof toldFault>;
 export type DiskStep = Arbitrated<typeof diskStep>;
-/** One thing that happens. */
+/** One step. */
 export type Step = Arbitrated<ReturnType<typeof anyStep>> | ToldFault | DiskStep | ProcessStep;
 
-/** A transfer that somebody reads, that breaks off where it is, and that comes again from the beginning. */
+/** Generates a transfer that breaks off with a version change while a client reads it, and is answered anew from the beginning. */
 export const brokenTransfer = (unit: number): fc.Arbitrary<Step[]> =>
   fc
     .record({
@@ -163,7 +163,7 @@ export const brokenTransfer = (unit: number): fc.Arbitrary<Step[]> =>
       { kind: 'head', who: 0, isEarly: false, isSized, is304: false, isWhole: true },
     ]);
 
-/** Somebody who wants a few bytes, for which the origin begins to send them or the whole. */
+/** Generates a request for a few bytes, for which the origin begins to send the range or the whole body. */
 export const seek = (unit: number): fc.Arbitrary<Step[]> =>
   fc
     .record({
@@ -177,7 +177,7 @@ export const seek = (unit: number): fc.Arbitrary<Step[]> =>
       { kind: 'turn' },
     ]);
 
-/** A transfer that comes to its end. */
+/** Generates a request and a complete transfer. */
 export const transfer: fc.Arbitrary<Step[]> = fc
   .constantFrom(...targets)
   .map((target) => [
@@ -190,7 +190,7 @@ export const transfer: fc.Arbitrary<Step[]> = fc
     { kind: 'turn' },
   ]);
 
-/** A file that is written, and then read. */
+/** Generates a PUT, then a GET of the same target. */
 export const overwrite: fc.Arbitrary<Step[]> = fc
   .constantFrom(...targets)
   .map((target) => [
@@ -203,7 +203,7 @@ export const overwrite: fc.Arbitrary<Step[]> = fc
     { kind: 'turn' },
   ]);
 
-/** A file that is written, and perhaps read, while something else is asked about it, which is answered when that is done. */
+/** Generates a request that the origin answers only after a later PUT, and perhaps after a GET that follows the PUT. */
 export const crossing: fc.Arbitrary<Step[]> = fc
   .record({
     asked: fc.constantFrom<Sent>(
@@ -213,7 +213,7 @@ export const crossing: fc.Arbitrary<Step[]> = fc
       { fields: { 'cache-control': 'no-cache' } },
     ),
     written: fc.constantFrom(...targets),
-    between: fc.constantFrom('nobody', 'somebody waits', 'somebody reads'),
+    between: fc.constantFrom('nothing', 'a waiting GET', 'an answered GET'),
     is304: fc.boolean(),
   })
   .map(({ asked, written, between, is304 }) => [
@@ -221,14 +221,14 @@ export const crossing: fc.Arbitrary<Step[]> = fc
     { kind: 'turn' },
     { kind: 'send', sent: { method: 'PUT' }, target: written },
     ...answering(1, { is304: false, isEarly: false }),
-    ...(between === 'nobody' ? [] : [{ kind: 'send', sent: {}, target: '/file' } as const, { kind: 'turn' } as const]),
-    ...(between === 'somebody reads' ? answering(1, { is304: false, isEarly: false }) : []),
+    ...(between === 'nothing' ? [] : [{ kind: 'send', sent: {}, target: '/file' } as const, { kind: 'turn' } as const]),
+    ...(between === 'an answered GET' ? answering(1, { is304: false, isEarly: false }) : []),
     ...answering(0, { is304, isEarly: true }),
     { kind: 'send', sent: {}, target: '/file' },
     { kind: 'turn' },
   ]);
 
-/** The origin answers a request, and ends what it has begun. */
+/** Returns the steps with which the origin answers a request completely. */
 function answering(who: 0 | 1, manner: { readonly is304: boolean; readonly isEarly: boolean }): Step[] {
   return [
     { kind: 'turn' },
@@ -240,7 +240,7 @@ function answering(who: 0 | 1, manner: { readonly is304: boolean; readonly isEar
   ];
 }
 
-/** A file that is damaged, and then read. */
+/** Generates damage to a file, then a request. */
 export const damagedFile: fc.Arbitrary<Step[]> = fc
   .record({ damage: fileDamage, target: fc.constantFrom(...targets) })
   .map(({ damage, target }) => [
@@ -251,7 +251,7 @@ export const damagedFile: fc.Arbitrary<Step[]> = fc
     { kind: 'turn' },
   ]);
 
-/** A request for a file that is so many times larger. */
+/** Scales the Range of a request by `unit`. */
 function enlarge(sent: Sent, unit: number): Sent {
   const range = sent.fields?.['range']?.replaceAll(/(-?)(\d+)/g, (_, dash: string, digits: string) =>
     dash === '' ? String(Number(digits) * unit) : `-${(Number(digits) + 1) * unit - 1}`,

@@ -1,8 +1,8 @@
-/** Rejections that nobody looks at: whatever is left to itself must see to its own failure. */
+/** Records unhandled rejections: code that runs unawaited must handle its own failure. */
 
 import { onTestFinished } from 'vitest';
 
-/** Gives a list of what is rejected unhandled from now on until the running test ends. */
+/** Returns a list to which unhandled rejections are added until the running test ends. */
 export function noteUnhandled(): readonly unknown[] {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => void unhandled.push(reason);

@@ -1,4 +1,4 @@
-/** Random traffic: clients, an origin and a store, to which happens what a plan says. */
+/** Runs random traffic: clients, an origin and a store go through the steps of a plan. */
 
 import { expect } from 'vitest';
 import type { Clock } from '../../../src/http/clock.ts';
@@ -20,22 +20,22 @@ import { TrafficOrigin } from './traffic-origin.ts';
 import { type Plan, proxyOptions } from './traffic-plan.ts';
 import { type Step, targets } from './traffic-steps.ts';
 
-/** Whoever gets nothing in so many turns, in which everything is answered, waits for ever. */
+/** A client without a response after so many turns, in which the origin answers everything, waits for ever. */
 const patienceTurns = 2000;
-/** So many turns may the end of a server take. */
+/** Turns within which a server must end. */
 const endTurns = 200;
 
-/** A client, and what is known of it from outside. */
+/** A client and its state. */
 interface Visitor extends Asked {
   readonly client: Client;
-  /** Settles when it has been given all, or is cut off; rejects where it was given what it must not be. */
+  /** Settles when the response is complete or cut. Rejects where it must not have been served. */
   reading: Promise<void>;
   hasLeft: boolean;
-  /** Whether it was given all bytes of a representation. */
+  /** Whether it got all bytes of a representation. */
   isGivenWhole: boolean;
-  /** Whether the server came to its end while it was there. */
+  /** Whether its server ended while it was connected. */
   isCutOff: boolean;
-  /** The process that it has come to, where there are several. */
+  /** The process that it is connected to, where there are several. */
   process: WholeProcess | undefined;
   stalledUntil: PromiseWithResolvers<void> | undefined;
 }
@@ -48,8 +48,8 @@ interface Life {
 }
 
 /**
- * Runs a plan; `options` are what its proxy is besides. Rejects where a promise is broken: a wrong or foreign byte, an endless
- * wait, something left open.
+ * Runs a plan; `options` are further options of its proxy. Rejects at a wrong or foreign byte, an endless wait, or a leaked
+ * resource.
  */
 export async function runTraffic(plan: Plan, ground: TrafficGround, options: WholeProxyOptions = {}): Promise<void> {
   await new Traffic(plan, ground, options).run();
@@ -61,7 +61,7 @@ class Traffic {
   readonly #options: WholeProxyOptions;
   readonly #visitors: Visitor[] = [];
   readonly #releases: (() => void)[] = [];
-  /** By target. */
+  /** The newest version that a client knows of, by target. */
   readonly #knownVersions = new Map<string | undefined, number>();
   #clock: Clock = createFakeClock();
 
@@ -89,7 +89,7 @@ class Traffic {
     await this.#ground.expectRightKept(life.origin.version);
   }
 
-  /** Starts a server over what the store holds. */
+  /** Starts a server over the store. */
   async #begin(version: number): Promise<Life> {
     const plan = this.#plan;
     const store = await this.#ground.open(() => this.#clock.now());
@@ -110,7 +110,7 @@ class Traffic {
     for (const release of this.#releases.splice(0)) release();
   }
 
-  /** Ends the server while its clients are there, some of whom do not read. */
+  /** Ends the server while clients are connected, some of which do not read. */
   async #closeAtOnce({ proxy, origin }: Life): Promise<void> {
     await this.#rests(3);
     for (const visitor of this.#visitors) visitor.isCutOff = true;
@@ -119,10 +119,10 @@ class Traffic {
     await this.#rests(3);
     while (proxy.origin.untaken > 0) await origin.refuse(new ProxyError('origin_refused'));
     const over = Promise.all(this.#visitors.map(({ reading }) => reading));
-    await this.#waitFor(over, 'somebody waits for a server that has ended');
+    await this.#waitFor(over, 'a client waits for a server that has ended');
   }
 
-  /** Closes what is idle, and looks whether anything is left. */
+  /** Closes the idle server, and checks that no resource is left. */
   async #end({ proxy, store, origin }: Life): Promise<void> {
     await proxy.closeCache();
     await this.#rests(3);
@@ -202,18 +202,18 @@ class Traffic {
     };
     this.#visitors.push(visitor);
     visitor.reading = this.#read(visitor, origin);
-    // Whether it rejects is looked at when all have come to their ends.
+    // A rejection is handled when all clients have ended.
     visitor.reading.catch(() => {});
     return visitor;
   }
 
-  /** By turns. */
+  /** Returns the living processes by turns; undefined where there is only one. */
   #nextProcess({ processes }: WholeProxy): WholeProcess | undefined {
     const living = processes.filter(({ member }) => !member.isDead);
     return living[this.#visitors.length % Math.max(1, living.length)];
   }
 
-  /** Ends a process as a kill does; only its own clients are cut off. */
+  /** Kills a process; only its own clients are cut off. */
   async #killOne({ proxy }: Life, who: number): Promise<void> {
     const living = proxy.processes.filter(({ member }) => !member.isDead);
     const process = living.length > 1 ? living[who % living.length] : undefined;
@@ -221,7 +221,7 @@ class Traffic {
     const clients = this.#visitors.filter((visitor) => visitor.process === process);
     for (const visitor of clients) visitor.isCutOff = true;
     this.#releaseAll();
-    // What a dead process would do on behalf of its clients is not done.
+    // A dead process does nothing more on behalf of its clients.
     for (const visitor of clients) this.#leave(visitor);
     await this.#rests(3);
     await this.#waitFor(process.member.die(), 'a process does not end');
@@ -257,7 +257,7 @@ class Traffic {
     visitor.isGivenWhole = status === 200;
   }
 
-  /** Whoever asks from now on is not to be given an earlier version. */
+  /** Notes that later requests must not get an earlier version. */
   #noteVersion({ target }: Sent, version: number): void {
     for (const each of this.#plan.isGrouped ? targets : [target]) {
       this.#knownVersions.set(each, Math.max(this.#knownVersions.get(each) ?? 1, version));
@@ -273,7 +273,7 @@ class Traffic {
     return await visitor.client.bytes();
   }
 
-  /** Answers whatever is still asked, until every client has its response, or one of them waits for ever. */
+  /** Answers all requests at the origin until every client has its response. Fails where a client waits for ever. */
   async #serveTheRest({ proxy, origin }: Life): Promise<void> {
     let passed = 0;
     const serve = async () => {
@@ -285,13 +285,13 @@ class Traffic {
       if (passed % 20 === 0) proxy.clock.advance(1000);
     };
     const over = Promise.all(this.#visitors.map(({ reading }) => reading));
-    await this.#waitFor(over, 'somebody waits for ever', patienceTurns, serve);
+    await this.#waitFor(over, 'a client waits for ever', patienceTurns, serve);
   }
 
-  /** Whatever has happened to what is stored: whoever asks a few times gets the whole, for it is fetched again. */
+  /** Checks that a client gets the whole body after a few requests, whatever has happened to the entries. */
   async #expectRecovery(life: Life): Promise<void> {
     await this.#ground.heal();
-    // The first ones may be cut off by damaged blocks that were not known of.
+    // The first responses may be cut by damaged blocks that were not detected before.
     const requests = 4;
     for (const target of targets) {
       let isGiven = false;
@@ -300,11 +300,11 @@ class Traffic {
         await this.#serveTheRest(life);
         isGiven = visitor.isGivenWhole;
       }
-      if (!isGiven) expect.fail(`${target} cannot be had any more`);
+      if (!isGiven) expect.fail(`${target} is no longer served whole`);
     }
   }
 
-  /** Waits for a number of turns, doing something in each, and fails where that is not enough. */
+  /** Calls `serve` in each turn until the promise settles. Fails after `turns` turns. */
   async #waitFor(
     awaited: Promise<unknown>,
     complaint: string,

@@ -1,8 +1,8 @@
-/** Cache directives as a test writes them. */
+/** A short notation for cache directives in tests. */
 
 import type { CacheDirective } from '../../../src/semantics/cache-control.ts';
 
-/** A directive in short: `name`, `name=token`, `name="quoted"`, or `!name` for a malformed one. */
+/** Formats a directive: `name`, `name=token`, `name="quoted"`, or `!name` for a malformed one. */
 export function inShort({ name, argument, quoted, malformed }: CacheDirective): string {
   if (malformed) return `!${name}`;
   if (argument === undefined) return name;

@@ -1,10 +1,10 @@
-/** What a client is to have received of a pattern body. */
+/** Expectations on the pattern body that a client has received. */
 
 import { expect } from 'vitest';
 import type { Client } from '../proxies/whole-proxy.ts';
 import { patternBytes } from './pattern-body.ts';
 
-/** A 206 with the bytes `[start, end)` of a whole. */
+/** Expects a 206 with the bytes `[start, end)`. */
 export async function expectPart(
   client: Client,
   start: number,
@@ -16,20 +16,20 @@ export async function expectPart(
   expectSame(await client.bytes(), patternBytes(start, end, seed));
 }
 
-/** A 200 with the whole. */
+/** Expects a 200 with the whole body. */
 export async function expectWhole(client: Client, { sizeBytes = 10_000, seed = 0 } = {}): Promise<void> {
   expect(await client.status()).toBe(200);
   expectSame(await client.bytes(), patternBytes(0, sizeBytes, seed));
 }
 
-/** The bytes `[0, count)` so far, at least. */
+/** Reads until at least `count` bytes, and expects them to be right. */
 export async function expectUntil(client: Client, count: number, { seed = 0 } = {}): Promise<void> {
   const bytes = await client.readUntil(count);
   expect(bytes.length).toBeGreaterThanOrEqual(count);
   expectSame(bytes, patternBytes(0, bytes.length, seed));
 }
 
-/** Compares without printing thousands of bytes. */
+/** Compares bytes without printing thousands of them. */
 function expectSame(received: Uint8Array, expected: Uint8Array): void {
   expect(received.length).toBe(expected.length);
   const at = received.findIndex((byte, index) => byte !== expected[index]);

@@ -1,10 +1,10 @@
-/** What every refusal of a listener looks like. */
+/** The form of every refusal by a listener. */
 
 import { expect } from 'vitest';
 import { type ErrorCode, errorKinds } from '../../../src/http/proxy-error.ts';
 import { type RawResponse, rawValues } from '../clients/raw-client.ts';
 
-/** Problem details with the sentence of the table, on a connection that ends. */
+/** Expects problem details with the sentence of the error table, on a connection that is closed. */
 export function expectRefusal(response: RawResponse | undefined, code: ErrorCode): void {
   const { status, sentence } = errorKinds[code];
   expect(response?.status).toBe(status);

@@ -1,4 +1,4 @@
-/** The text format of Prometheus, read as strictly as its own checker (promtool) reads it. */
+/** A reader of Prometheus' text format, as strict as promtool. */
 
 /** One metric of a text. */
 export interface ReadMetric {
@@ -11,7 +11,7 @@ export interface ReadMetric {
 const sampleLine =
   /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)$/;
 
-/** Reads a text. Throws where it is not well-formed: each metric once, its HELP and TYPE before its samples, each sample once. */
+/** Parses a text. Throws unless each metric occurs once, has HELP and TYPE before its samples, and has each sample once. */
 export function readMetricText(text: string): ReadonlyMap<string, ReadMetric> {
   const metrics = new Map<string, ReadMetric & { readonly samples: Map<string, number> }>();
   let current: (ReadMetric & { readonly samples: Map<string, number> }) | undefined;
@@ -45,7 +45,7 @@ function addSample(
   metric.samples.set(id, Number(value));
 }
 
-/** The value of a sample, such as `rangeway_requests_total{route="media"}`: 0 where there is none. */
+/** Returns the value of a sample such as `rangeway_requests_total{route="media"}`; 0 where it is absent. */
 export function sampleOf(text: string, id: string): number {
   for (const { samples } of readMetricText(text).values()) {
     const value = samples.get(id);
@@ -54,7 +54,7 @@ export function sampleOf(text: string, id: string): number {
   return 0;
 }
 
-/** The sum of all samples of a metric whose labels contain each of these, such as `outcome="hit"`. */
+/** Returns the sum of the samples of a metric whose labels contain each of these, such as `outcome="hit"`. */
 export function sumOf(text: string, name: string, ...labels: readonly string[]): number {
   let sum = 0;
   for (const [id, value] of readMetricText(text).get(name)?.samples ?? []) {

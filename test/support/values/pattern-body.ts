@@ -1,9 +1,9 @@
-/** Bodies whose every byte is told by its offset, so that any slice of one can be verified by itself. */
+/** Bodies whose bytes are a function of the offset, so that any slice can be verified by itself. */
 
 /** The largest prime below 2^32: folds big offsets without a period that is a power of two. */
 const foldAt = 4_294_967_291;
 
-/** The byte at an absolute offset of the body that a seed names. */
+/** Returns the byte at an absolute offset of the body of a seed. */
 export function patternByte(offset: number, seed = 0): number {
   let mixed = ((offset % foldAt) + Math.imul(seed + 1, 0x9e37_79b1)) | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85eb_ca6b);
@@ -12,8 +12,8 @@ export function patternByte(offset: number, seed = 0): number {
 }
 
 /**
- * The bytes `[start, end)` of the body that a seed names, in an ArrayBuffer of their own. Bodies of other seeds differ,
- * and no slice looks like another one.
+ * Returns the bytes `[start, end)` of the body of a seed, in an ArrayBuffer of their own. Bodies of other seeds differ, and so do
+ * slices at other offsets.
  */
 export function patternBytes(start: number, end: number, seed = 0): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(end - start);

@@ -1,5 +1,5 @@
 /**
- * A body of any size that takes no memory. Its bytes repeat with a prime period, so that no two blocks of it look alike, and
+ * A body of any size that takes little memory. Its bytes repeat with a prime period, so that no two blocks of it look alike, and
  * any piece of it can be verified by comparing memory.
  */
 
@@ -8,20 +8,20 @@ import { patternBytes } from './pattern-body.ts';
 /** The largest prime below 2^20. */
 const periodBytes = 1_048_573;
 
-/** The longest piece that is given at once. */
+/** Length of the longest piece that is returned at once. */
 const pieceBytes = 256 * 1024;
 
 const firstPeriod = patternBytes(0, periodBytes);
-/** Goes on beyond the period as it begins, so that every piece is in one part. */
+/** One period, and its beginning again, so that every piece is contiguous. */
 const pieces = Buffer.concat([firstPeriod, firstPeriod.subarray(0, pieceBytes)]);
 
-/** The next bytes from `offset` on, at most up to `end`: a part of one memory, which must not be changed. */
+/** Returns bytes from `offset` on, at most up to `end` (exclusive). They are shared memory and must not be changed. */
 export function periodicPiece(offset: number, end: number): Buffer {
   const start = offset % periodBytes;
   return pieces.subarray(start, start + Math.min(end - offset, pieceBytes));
 }
 
-/** Whether these are the bytes of the body from `offset` on. */
+/** Checks that these are the bytes of the body from `offset` on. */
 export function isPeriodic(bytes: Uint8Array, offset: number): boolean {
   for (let at = 0; at < bytes.length; ) {
     const piece = periodicPiece(offset + at, offset + bytes.length);

@@ -1,9 +1,9 @@
-/** Generators of range specs and of texts that are, or nearly are, Range fields. */
+/** Generators of range specs, and of valid and nearly valid Range fields. */
 
 import fc from 'fast-check';
 import type { RangeSpec } from '../../../src/semantics/range.ts';
 
-/** A spec whose numbers lie around a size of at most `maxPosition`, so that every kind of edge is met often. */
+/** Generates specs with positions up to `maxPosition`, so that edges of a representation are hit often. */
 export function rangeSpec(maxPosition: number): fc.Arbitrary<RangeSpec> {
   const position = fc.oneof(
     { weight: 20, arbitrary: fc.nat(maxPosition) },
@@ -47,7 +47,7 @@ const edit = fc.record({
   inserted: fc.constantFrom('', '', '0', '9', '-', ',', '=', ' ', '\t', '*', '/', 'b', 'é', '\u0000', '٣'),
 });
 
-/** Texts of Range fields: most of them valid, some spoiled by a few edits, some of anything. */
+/** Generates Range fields: valid ones, ones with a few edits, and a few random texts. */
 export const nearlyRangeText: fc.Arbitrary<string> = fc.oneof(
   { weight: 5, arbitrary: rangeText },
   {

@@ -1,4 +1,4 @@
-/** Generators of requests in HTTP/1, and of texts that are nearly some: sound ones in which chance spoils a little. */
+/** Generators of valid HTTP/1 requests, and of nearly valid ones: valid requests with a few random edits. */
 
 import fc from 'fast-check';
 
@@ -62,7 +62,7 @@ const soundRequest = fc.oneof(
   { weight: 3, arbitrary: chunkedRequest },
 );
 
-/** What readers have been known to take for something else than it is. */
+/** Texts that request readers are known to misread. */
 const spoilers = [
   ...['\r', '\n', '\r\n', '\r\n\r\n', '\n\n', '\r\r\n', ' ', '\t', '\0', '\x0b', '\x7f', '\x85', '\xa0', ':', ';', ','],
   ...['"', '\\', '0', '3', 'a', 'F', '-', '_', '+', '0x', ' HTTP/1.1', 'HTTP/1.10', 'http/1.1', 'chunked', ', chunked'],
@@ -78,7 +78,7 @@ const spoilers = [
 ];
 
 interface Edit {
-  /** Where, as a part of the whole; at the next sign that ends something, or just there. */
+  /** Position, in thousandths of the text. With `isAtSign`, at the next delimiter from there. */
   readonly place: number;
   readonly isAtSign: boolean;
   readonly removed: number;
@@ -105,17 +105,17 @@ function spoil(text: string, edits: readonly Edit[]): string {
   }, text);
 }
 
-/** One head, sound or nearly so, and perhaps something behind it. */
+/** A valid or nearly valid head, sometimes followed by other bytes. */
 export const headText: fc.Arbitrary<string> = fc
   .tuple(soundHead, fc.array(edit, { maxLength: 2 }), fc.constantFrom('', '', 'abc', 'GET / HTTP/1.1\r\n'))
   .map(([head, edits, rest]) => spoil(head, edits) + rest);
 
-/** One chunked body, sound or nearly so, and perhaps something behind it. */
+/** A valid or nearly valid chunked body, sometimes followed by other bytes. */
 export const chunkedText: fc.Arbitrary<string> = fc
   .tuple(chunkedBody, fc.array(edit, { maxLength: 2 }), fc.constantFrom('', '', 'abc', 'GET / HTTP/1.1\r\n'))
   .map(([body, edits, rest]) => spoil(body, edits) + rest);
 
-/** Requests one behind the other, sound or nearly so. */
+/** Pipelined requests, valid or nearly valid. */
 export const streamText: fc.Arbitrary<string> = fc
   .tuple(fc.array(soundRequest, { minLength: 1, maxLength: 4 }), fc.array(edit, { maxLength: 2 }))
   .map(([requests, edits]) => spoil(requests.join(''), edits));

@@ -1,19 +1,19 @@
-/** Counts the work that code does on texts, so that a test can tell linear from quadratic without a clock. */
+/** Counts the work of code on strings, so that a test can tell linear from quadratic time without a clock. */
 
 type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 
-/** Methods that look at one character; every other one may look at the whole text, and is charged for it. */
+/** Methods that read one character. Any other method may read the whole string, and costs its length. */
 const singleCharacterMethods: ReadonlySet<string | symbol> = new Set(['at', 'charAt', 'charCodeAt', 'codePointAt']);
 
-/** Methods that cost what they give. */
+/** Methods that cost the length of their result. */
 const copyingMethods: ReadonlySet<string | symbol> = new Set(['slice', 'substring']);
 
-/** What every use of a text goes through, and what is no work on one. */
+/** Methods that do no work on a string, or that every use of it calls. */
 const uncounted: ReadonlySet<string | symbol> = new Set(['constructor', 'toString', 'valueOf']);
 
 /**
- * Runs `run` and tells how many steps its calls of string methods take. The steps inside a regular expression cannot be
- * counted, so using one throws.
+ * Runs `run`, and returns the steps of its calls of string methods. Steps inside a regular expression cannot be counted, so using
+ * one throws.
  */
 export function countTextSteps(run: () => unknown): number {
   let steps = 0;

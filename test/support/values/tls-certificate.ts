@@ -1,9 +1,9 @@
-/** A certificate for tests, its key, and the authority that signed it; valid until 2120, worth nothing anywhere else. */
+/** Certificates and keys for tests only, and the authority that signed the first; most are valid until 2120. */
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The PEM of the authority: what a client is told to trust. */
+/** The PEM certificate of the authority, which clients must trust. */
 export const testAuthority = `-----BEGIN CERTIFICATE-----
 MIIBezCCASCgAwIBAgIUCbPY728U2rxcW+N+mWe5c5OAT1YwCgYIKoZIzj0EAwIw
 IjEgMB4GA1UEAwwXUmFuZ2V3YXkgdGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAw
@@ -39,7 +39,7 @@ iZGWtctrqz37MAoGCCqGSM49BAMCA0gAMEUCIFmUlYtnKMpfSmTwXROVx2Ql7SIw
 `,
 };
 
-/** A key and a self-signed certificate for Exact.example.org, which *.example.org is for too, and for a name in Punycode. */
+/** A key and a self-signed certificate for Exact.example.org (which *.example.org matches too) and for a Punycode name. */
 export const exactCertificate = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg300M/1MDZw58cfJ2
@@ -81,7 +81,7 @@ FIuO141oDKsu4BwUXKVAT7kHEJ+zMAoGCCqGSM49BAMCA0gAMEUCIQDiQXz+m3/q
 `,
 };
 
-/** Writes a pair to files in a directory, and tells where they are. */
+/** Writes a key and a certificate to files in a directory, and returns the paths. */
 export async function writeTestCertificate(
   dir: string,
   name = 'server',
@@ -93,7 +93,7 @@ export async function writeTestCertificate(
   return files;
 }
 
-/** A client's PEM key and certificate, which is its own authority. */
+/** A client's PEM key and self-signed certificate. */
 export const testClientCertificate = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgARYXi+DrvS95IjCA

@@ -1,4 +1,4 @@
-/** A client at the end of a wire: what it is told is what came over the wire, and what the handler said must have come. */
+/** A client over a wire. It checks that the response on the wire is the one that the handler returned. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { type Field, type Fields, fieldValue } from '../../../src/http/fields.ts';
@@ -10,7 +10,7 @@ import type { WireExchange } from './wire-exchange.ts';
 import { quiet } from './wire-quiet.ts';
 import type { WireHead, WireStream } from './wire-stream.ts';
 
-/** Fields of a connection and of framing, which no handler writes. The clients of the wires look at them. */
+/** Connection and framing fields, which only the listener writes. The wire clients check them. */
 const listenerFields: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -18,7 +18,7 @@ const listenerFields: ReadonlySet<string> = new Set([
   'transfer-encoding',
 ]);
 
-/** Follows an exchange. `onFault` is told where what came is not what the handler said; `now` tells epoch milliseconds. */
+/** Creates the client of an exchange. `onFault` gets each difference from the handler's response. `now` returns epoch milliseconds. */
 export function createWireClient(
   exchange: WireExchange,
   begun: Promise<WireStream>,
@@ -38,9 +38,9 @@ export function createWireClient(
       if (!hasLeft) throw error;
       await exchange.over.promise;
     });
-    // What was said to a client that had left is seen by nobody, and told all the same.
+    // A client that has left still resolves with the handler's response.
     if (head === undefined && exchange.response !== undefined) return exchange.response;
-    if (head === undefined) throw new Error('nothing was said');
+    if (head === undefined) throw new Error('the handler returned no response');
     interim.push(...stream.interim);
     try {
       return readResponse(head, exchange, now());
@@ -50,7 +50,7 @@ export function createWireClient(
     }
   }
 
-  /** Reads what has come, and lets a chunk come where nothing has; false at the end. */
+  /** Reads one chunk, and lets the next one through where none is waiting. Returns false at the end. */
   async function pull(): Promise<boolean> {
     const stream = await begun;
     await response;
@@ -75,9 +75,9 @@ export function createWireClient(
       while (await pull());
       exchange.open();
       const { complete, error } = await exchange.over.promise;
-      // All bytes of a known length may have been written before the body turned out not to end there.
-      if (!complete && isUnsized(await response)) onFault(new Error('a body that broke off came as a whole one'));
-      if (!complete) throw error ?? new Error('the listener says that a whole body broke off');
+      // With a known length, all bytes may have been written before the body failed at its end.
+      if (!complete && isUnsized(await response)) onFault(new Error('a broken body arrived as a complete one'));
+      if (!complete) throw error ?? new Error('the listener reports a complete body as broken');
       return Buffer.concat(received);
     },
     async readUntil(count) {
@@ -96,17 +96,17 @@ export function createWireClient(
   };
 }
 
-/** The response as the handler would have said it. Throws where it is another one. */
-function readResponse(head: WireHead, { response: said, saidAt }: WireExchange, now: number): ProxyResponse {
+/** Reads the response without listener fields. Throws where it differs from the handler's response. */
+function readResponse(head: WireHead, { response: sent, saidAt }: WireExchange, now: number): ProxyResponse {
   const { status } = head;
   const fields = endToEnd(head.fields);
   const length = fieldValue(head.fields, 'content-length');
   const body = bodyOf(status, length);
-  if (said === undefined) return { status, fields, body };
-  const expected = said.fields.filter(([name]) => !listenerFields.has(name));
+  if (sent === undefined) return { status, fields, body };
+  const expected = sent.fields.filter(([name]) => !listenerFields.has(name));
   const isDated = expected.some(([name]) => name === 'date');
   const received = isDated ? fields : withoutDate(fields, saidAt, now);
-  if (status !== said.status) throw new Error(`the status became ${status}, and was ${said.status}`);
+  if (status !== sent.status) throw new Error(`the status became ${status}, and was ${sent.status}`);
   const isSame = head.isJoined
     ? isDeepStrictEqual(joined(received), joined(expected))
     : isDeepStrictEqual(received, expected);
@@ -120,7 +120,7 @@ function endToEnd(fields: Fields): Field[] {
   return fields.filter(([name]) => !listenerFields.has(name)).map(([name, value]) => [name, value]);
 }
 
-/** RFC 9110 §6.6.1: a listener dates what has no date, when it writes it. */
+/** Checks and removes the Date that the listener adds where a response has none (RFC 9110 §6.6.1). */
 function withoutDate(fields: readonly Field[], saidAt: number, now: number): Field[] {
   const [date = '', ...more] = fields.filter(([name]) => name === 'date').map(([, value]) => value);
   const writtenAt = parseHttpDate(date, now) ?? Number.NaN;
@@ -130,7 +130,7 @@ function withoutDate(fields: readonly Field[], saidAt: number, now: number): Fie
   return fields.filter(([name]) => name !== 'date');
 }
 
-/** Fields by their names, in any order, with the lines of one name as one: HTTP/2 may bring them so (RFC 9110 §5.3). */
+/** Joins the lines of each name, in any order of names: an HTTP/2 client may receive them so (RFC 9110 §5.3). */
 function joined(fields: Fields): Map<string, string> {
   const lines = new Map<string, string>();
   for (const [name, value] of fields.toSorted(([one], [other]) => (one < other ? -1 : 1))) {
@@ -140,7 +140,7 @@ function joined(fields: Fields): Map<string, string> {
   return lines;
 }
 
-/** What a response says of its body, which is read through the client. */
+/** Returns the kind and size of a body. Its bytes are read through the client. */
 function bodyOf(status: number, length: string | undefined): Body {
   if (status === 204 || status === 304) return { kind: 'none' };
   const sizeBytes = length === undefined ? undefined : Number(length);

@@ -1,4 +1,4 @@
-/** The listener's side of an exchange over a wire: it lets a body flow only as far as its client reads. */
+/** The listener's side of an exchange over a wire. It releases a body only as far as the client reads. */
 
 import { isDeepStrictEqual } from 'node:util';
 import {
@@ -12,15 +12,15 @@ import {
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import type { Completed } from '../clients/direct-client.ts';
 
-/** The field by which a request says which exchange it belongs to. No handler sees it. */
+/** The field that names the exchange of a request. It is removed before the handler. */
 export const exchangeField = 'wire-exchange';
 
-/** Peers have a port of no meaning, as without a wire. */
+/** The port of every peer. It has no meaning, as without a wire. */
 const peerPort = 40_000;
 
-/** From the moment a client begins to send until the listener has told the end of the response. */
+/** An exchange, from the start of the request until the listener has reported the end of the response. */
 export class WireExchange {
-  /** Resolves when the handler has the request. */
+  /** Resolves when the handler has got the request. */
   readonly arrived = Promise.withResolvers<void>();
   /** Resolves when the listener is done with the response. */
   readonly over = Promise.withResolvers<Delivery>();
@@ -31,18 +31,18 @@ export class WireExchange {
   #isOver = false;
   #gate: BodyGate | undefined;
 
-  /** `now` tells epoch milliseconds. */
+  /** `now` returns epoch milliseconds. */
   constructor(sent: Completed, now: () => number) {
     this.#sent = sent;
     this.#now = now;
   }
 
-  /** What the handler said, to compare what came with. */
+  /** The handler's response, for comparison with the received one. */
   get response(): ProxyResponse | undefined {
     return this.#response;
   }
 
-  /** When the handler said it. */
+  /** The time of the handler's response, in epoch milliseconds. */
   get saidAt(): number {
     return this.#saidAt;
   }
@@ -52,24 +52,24 @@ export class WireExchange {
     return this.#isOver;
   }
 
-  /** Bytes of body that have been let through; undefined where nothing is held. */
+  /** Released bytes of the body; undefined where the body is not held back. */
   get releasedBytes(): number | undefined {
     return this.#gate?.releasedBytes;
   }
 
-  /** Lets the next chunk through; where none is there yet, as soon as one is. */
+  /** Releases the next chunk, as soon as there is one. */
   want(): void {
     this.#gate?.want();
   }
 
-  /** Lets the rest through. */
+  /** Releases the rest. */
   open(): void {
     this.#gate?.open();
   }
 
   /**
-   * Gives a request to the handler, in the tick in which it came, as if it had come without a wire; `onFault` is told where
-   * it is another one than was sent.
+   * Passes a received request to the handler in the same tick, as if there were no wire. Calls `onFault` where it differs from the
+   * sent request.
    */
   answer(
     handler: Handler,
@@ -79,9 +79,9 @@ export class WireExchange {
     const { peer, version, ...sent } = this.#sent;
     const fields = received.fields.filter(([name]) => name !== exchangeField);
     const { method, target, authority } = received;
-    const came = { method, target, authority, fields };
-    if (!isDeepStrictEqual(came, sent)) {
-      onFault(new Error(`the request became ${JSON.stringify(came)}, and was ${JSON.stringify(sent)}`));
+    const arrived = { method, target, authority, fields };
+    if (!isDeepStrictEqual(arrived, sent)) {
+      onFault(new Error(`the request became ${JSON.stringify(arrived)}, and was ${JSON.stringify(sent)}`));
     }
     const response = handler(
       changedRequest(received, { fields, version, scheme: 'http', peer: { address: peer, port: peerPort } }),
@@ -109,13 +109,13 @@ export class WireExchange {
 
 const nothing = new Uint8Array();
 
-/** Without it, the buffers of the connection would swallow what a test wants to be unread. */
+/** Holds back a body. Without it, the buffers of the connection would take bytes that a test wants to be unread. */
 class BodyGate implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly #below: BodyStream;
   #iterator: AsyncIterator<Uint8Array> | undefined;
   #state: 'shut' | 'wanted' | 'open' | 'closed' = 'shut';
   #wake = (): void => {};
-  /** Whether what comes next is to be read: it was found that it cannot be moved. */
+  /** Whether the next chunk is to be read, because a move was not possible. */
   #isToRead = false;
   releasedBytes = 0;
 
@@ -154,7 +154,7 @@ class BodyGate implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     while (this.#state === 'shut') await new Promise<void>((resolve) => (this.#wake = resolve));
     if (this.#state === 'closed') throw new ProxyError('client_gone', { detail: 'the body was closed' });
     this.#isToRead = !this.#isToRead;
-    // Whoever moves what can be moved is asked to try it now that something may come.
+    // An empty chunk makes the listener try a move first, now that bytes may be released.
     if (this.#isToRead) return { done: false, value: nothing };
     this.#iterator ??= this.#below[Symbol.asyncIterator]();
     const next = await this.#iterator.next();
@@ -169,7 +169,7 @@ class BodyGate implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   }
 
   #release(bytes: number): void {
-    // The client sees nothing of a chunk without bytes, and goes on waiting.
+    // An empty chunk does not reach the client, which keeps waiting.
     if (bytes > 0 && this.#state === 'wanted') this.#state = 'shut';
     if (bytes > 0) this.#isToRead = false;
     this.releasedBytes += bytes;

@@ -1,4 +1,4 @@
-/** Whether the strict client sees what a listener must not write. */
+/** The strict client detects bytes that a listener must not write. */
 
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
@@ -6,8 +6,8 @@ import { expect, it } from 'vitest';
 import { untilClosed } from '../clocks/until-closed.ts';
 import { WireHttp1 } from './wire-http1.ts';
 
-/** What a client makes of a response: its body, or that it broke off, and the faults that it has noted. */
-async function readRaw(method: string, text: string): Promise<{ readonly told: string; readonly faults: number }> {
+/** Reads a response with the client. Returns status and body, with ` broken` where it broke off; and the number of faults. */
+async function readRaw(method: string, text: string): Promise<{ readonly result: string; readonly faults: number }> {
   const server = createServer((socket) => socket.resume().end(text, 'latin1'));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -15,16 +15,16 @@ async function readRaw(method: string, text: string): Promise<{ readonly told: s
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
   const client = new WireHttp1(socket, (fault) => faults.push(fault));
   const stream = client.begin({ method, target: '/', version: '1.1', fields: [['host', 'a.example']] });
-  let told = '';
+  let result = '';
   try {
-    told = `${(await stream.head).status}:`;
-    for (let chunk = await stream.take(); chunk !== undefined; chunk = await stream.take()) told += chunk.toString();
+    result = `${(await stream.head).status}:`;
+    for (let chunk = await stream.take(); chunk !== undefined; chunk = await stream.take()) result += chunk.toString();
   } catch {
-    told += ' broken';
+    result += ' broken';
   }
   await untilClosed(socket);
   await once(server.close(), 'close');
-  return { told, faults: faults.length };
+  return { result, faults: faults.length };
 }
 
 it.each([
@@ -51,6 +51,6 @@ it.each([
   ['GET', 'HTTP/1.1 200 OK\r\nX: a\nb\r\nContent-Length: 0\r\n\r\n', ' broken', 1],
   ['GET', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nab\r\n0\r\n\r\n', '200: broken', 1],
   ['GET', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n', '200:ab broken', 1],
-])('%s %j is read as %j with %i faults', async (method, text, told, faults) => {
-  expect(await readRaw(method, text)).toEqual({ told, faults });
+])('%s %j is read as %j with %i faults', async (method, text, result, faults) => {
+  expect(await readRaw(method, text)).toEqual({ result, faults });
 });

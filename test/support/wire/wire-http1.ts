@@ -1,4 +1,4 @@
-/** A strict client of HTTP/1.1 on one connection: whatever a listener writes that it should not is an error. */
+/** A strict HTTP/1.1 client on one connection: any bytes that a listener must not write are an error. */
 
 import type { Socket } from 'node:net';
 import type { Field } from '../../../src/http/fields.ts';
@@ -24,7 +24,7 @@ type Expected =
 
 const nothing: Expected = { kind: 'nothing' };
 
-/** One request after the other. `onFault` is told what no listener may write. */
+/** Sends one request after the other. Calls `onFault` with each fault of the listener. */
 export class WireHttp1 {
   readonly #socket: Socket;
   readonly #onFault: (fault: Error) => void;
@@ -36,7 +36,7 @@ export class WireHttp1 {
   #isLast = false;
   #isEnded = false;
 
-  /** Reads all that comes, also where nothing is expected. */
+  /** Reads all bytes, even where no response is expected. */
   constructor(socket: Socket, onFault: (fault: Error) => void) {
     this.#socket = socket;
     this.#onFault = onFault;
@@ -52,11 +52,11 @@ export class WireHttp1 {
     return this.#stream === undefined && !this.#isLast && !this.#isEnded && !this.#socket.destroyed;
   }
 
-  /** Sends a request, which nothing else may be under way for. */
+  /** Sends a request. Throws where another exchange is running on the connection. */
   begin({ method, target, version, fields }: Http1Request): WireStream {
     if (!this.isFree) throw new Error('the connection is not free');
     const stream = new WireStream();
-    // It may be whole for the client and not for the listener; then nothing else is under way either.
+    // The response may be complete for the client and not for the listener; no other exchange is running then.
     stream.abandon = () => {
       if (this.#latest === stream) this.#socket.destroy();
     };
@@ -78,7 +78,7 @@ export class WireHttp1 {
     this.#rest = Buffer.concat([this.#rest, bytes]);
     try {
       while (this.#step());
-      if (this.#expected.kind === 'nothing' && this.#rest.length > 0) throw new Error('bytes that nobody asked for');
+      if (this.#expected.kind === 'nothing' && this.#rest.length > 0) throw new Error('bytes without a request');
     } catch (thrown) {
       const fault = new Error(`${(thrown as Error).message}: ${this.#rest.toString('latin1', 0, 200)}`);
       this.#onFault(fault);
@@ -88,7 +88,7 @@ export class WireHttp1 {
     }
   }
 
-  /** Reads one element; false where it has not come yet. */
+  /** Reads one element. Returns false where it has not arrived yet. */
   #step(): boolean {
     const expected = this.#expected;
     switch (expected.kind) {
@@ -141,12 +141,12 @@ export class WireHttp1 {
     else this.#expected = expected;
   }
 
-  /** What follows the head of a final response. */
+  /** Returns what must follow the head of a final response. */
   #framing(status: number, fields: readonly Field[]): Expected {
     const values = (name: string) => fields.filter(([each]) => each === name).map(([, value]) => value);
     const [coding, ...moreCodings] = values('transfer-encoding');
     const [length, ...moreLengths] = values('content-length');
-    if (moreCodings.length + moreLengths.length > 0) fail('framing that is there twice');
+    if (moreCodings.length + moreLengths.length > 0) fail('duplicate framing fields');
     if (values('connection').includes('close')) this.#isLast = true;
     const hasContent = this.#method !== 'HEAD' && status !== 204 && status !== 304;
     if (coding !== undefined && (coding !== 'chunked' || length !== undefined || !hasContent)) fail('a wrong coding');

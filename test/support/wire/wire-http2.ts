@@ -1,4 +1,4 @@
-/** A client of HTTP/2: one session for all requests, with windows that are soon full. */
+/** An HTTP/2 client with one session for all requests, and small flow-control windows. */
 
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import type { Socket } from 'node:net';
@@ -6,13 +6,13 @@ import type { Field } from '../../../src/http/fields.ts';
 import type { Http1Request } from './wire-http1.ts';
 import { WireStream } from './wire-stream.ts';
 
-/** Less than what tests read at a time. */
+/** The initial window of a stream, in bytes: less than tests read at a time. */
 const windowBytes = 1500;
 
 /** Fields that HTTP/2 does not have (RFC 9113 §8.2.2). */
 const connectionFields = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
 
-/** One session. `onFault` is told what no listener may write. */
+/** One session. Calls `onFault` with each fault of the listener. */
 export class WireHttp2 {
   readonly #session: ClientHttp2Session;
   readonly #onFault: (fault: Error) => void;
@@ -30,7 +30,7 @@ export class WireHttp2 {
     return !this.#isClosed && !this.#session.closed && !this.#session.destroyed;
   }
 
-  /** Whether HTTP/2 has words for a request. */
+  /** Returns whether HTTP/2 can express a request. */
   static canSay({ version, fields }: Http1Request): boolean {
     return version !== '1.0' && !fields.some(([name]) => connectionFields.has(name));
   }
@@ -73,7 +73,7 @@ export class WireHttp2 {
     sent.on('end', () => (hasEnded = true));
     sent.on('error', () => {});
     sent.on('close', () => {
-      // Node ends the streams of a session that is destroyed as it ends whole ones.
+      // Node ends the streams of a destroyed session like complete ones.
       const isCut = this.#isClosed || sent.aborted || sent.rstCode !== constants.NGHTTP2_NO_ERROR;
       const isWhole = hasEnded && !isCut;
       stream.end(isWhole ? undefined : new Error(`the stream ended before the response (${sent.rstCode})`));

@@ -1,4 +1,4 @@
-/** Listeners of the wires, and connections to them. */
+/** Opens the listeners of the wires, and connections to them. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
@@ -16,11 +16,11 @@ import { testAuthority, writeTestCertificate } from '../values/tls-certificate.t
 import type { WireName } from './wire-names.ts';
 import { watchClient } from './wire-quiet.ts';
 
-/** What a wire leads to. */
+/** The handler behind a wire, and its clock. */
 export interface WireOptions {
   readonly handler: Handler;
   readonly emit: Emit;
-  /** Tells epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now: () => number;
 }
 
@@ -37,7 +37,7 @@ export async function openWireListener(name: WireName, options: WireOptions): Pr
   });
 }
 
-/** Connects to it, with TLS where it is spoken. */
+/** Connects to the listener of a wire, with TLS where the wire has it. */
 export async function connectWire(name: WireName, { address }: Listener, protocol: 'http/1.1' | 'h2'): Promise<Socket> {
   const socket = connect({ port: address.port, host: '127.0.0.1', noDelay: true });
   watchClient(socket);
@@ -54,7 +54,7 @@ async function openTestCertificates({ emit, now }: WireOptions): Promise<Certifi
   }
 }
 
-/** Once the connection is there, so that what TLS makes of the bytes can be counted on both sides. */
+/** Starts TLS after the TCP connection is open, so that its bytes are counted on both sides. */
 async function secure(socket: Socket, protocol: string): Promise<TLSSocket> {
   await new Promise((resolve) => socket.once('connect', resolve));
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -1,5 +1,5 @@
 /** The wires that scenarios run over, each a project of `vitest.config.ts`. */
 
-/** What clients can speak; HTTP/2 is spoken over TLS, and so is HTTP/1.1 on the wire `tls`. */
+/** `http1`: HTTP/1.1 over TCP. `http2`: HTTP/2 over TLS. `tls`: HTTP/1.1 over TLS. */
 export const wireNames = ['http1', 'http2', 'tls'] as const;
 export type WireName = (typeof wireNames)[number];

@@ -1,40 +1,40 @@
-/** When nothing moves between clients and listeners any more: every byte that one side has written, the other has read. */
+/** Waits until nothing moves between clients and listeners: every byte that one side has written, the other has read. */
 
 import { subscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 
-/** So many turns in a row without a change, and what follows from the last byte has happened. */
+/** Turns in a row without a change after which all consequences of the last byte have happened. */
 const quietTurns = 3;
 
-/** Nothing that ends takes so many, a machine with other work to do included. */
+/** Upper limit on the turns, which nothing that ends reaches, even on a busy machine. */
 const patienceTurns = 5_000_000;
 
-/** Both ends of a connection, plain TCP whatever it carries. */
+/** Both ends of a TCP connection, below TLS if any. */
 interface Pair {
   readonly client: Socket;
   server: Socket | undefined;
 }
 
 const pairs = new Map<number, Pair>();
-/** Accepted before the client has heard of it, by the client's port. */
+/** Connections that were accepted before their clients saw it, by the client's port. */
 const accepted = new Map<number, Socket>();
-/** Bytes that were put into a socket past Node, by its descriptor. */
+/** Bytes that were moved into a socket past Node, by its descriptor. */
 const movedBytes = new Map<number, number>();
 let underway = 0;
 let moves = 0;
 let isWatching = false;
 
-/** Begins to watch which connections the listeners of this process accept. To be called before the first one is made. */
+/** Begins to watch connections that listeners of this process accept. Call it before the first connection. */
 export function watchConnections(): void {
   if (isWatching) return;
   isWatching = true;
   subscribe('net.server.socket', (message) => {
     const { socket } = message as { readonly socket: Socket };
     const { remotePort = 0 } = socket;
-    // Its number was perhaps that of another one.
+    // The descriptor may be reused from an earlier socket.
     movedBytes.delete(descriptorOf(socket));
     const pair = pairs.get(remotePort);
-    // A port may be that of an earlier connection.
+    // The port may be reused from an earlier connection.
     if (pair === undefined || pair.server !== undefined) accepted.set(remotePort, socket);
     else pair.server = socket;
     socket.once('close', () => {
@@ -59,23 +59,23 @@ export function watchClient(client: Socket): void {
   });
 }
 
-/** Bytes were put into the socket of a listener past Node, which does not count them. */
+/** Counts bytes that were moved into the socket of a listener past Node, which does not count them. */
 export function noteMoved(descriptor: number, bytes: number): void {
   movedBytes.set(descriptor, (movedBytes.get(descriptor) ?? 0) + bytes);
 }
 
-/** Something was begun that moves nothing on a connection yet. */
+/** Marks the start of a step that has no bytes on a connection yet. */
 export function beginMove(): void {
   underway += 1;
 }
 
-/** It has happened. */
+/** Marks the end of such a step. */
 export function endMove(): void {
   underway -= 1;
   moves += 1;
 }
 
-/** Passes at least one turn of the event loop, and as many as it takes until all that was sent has had its consequences. */
+/** Waits at least one turn of the event loop, and until everything that was sent has had its consequences. */
 export async function quiet(): Promise<void> {
   let last = '';
   let same = 0;

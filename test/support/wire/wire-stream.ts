@@ -1,17 +1,17 @@
-/** What a client of any wire sees of one exchange: a head, and bytes of a body that ends whole or breaks off. */
+/** One response as a client of any wire receives it: a head, and a body that is complete or breaks off. */
 
 import type { Fields } from '../../../src/http/fields.ts';
 import type { InterimResponse } from '../../../src/http/message.ts';
 
-/** A response's head, names in small letters. */
+/** The head of a response; names are in lower case. */
 export interface WireHead {
   readonly status: number;
   readonly fields: Fields;
-  /** Whether the lines of one name may have come as one, and names in another order. */
+  /** Whether lines of one name may be joined, and names reordered. */
   readonly isJoined: boolean;
 }
 
-/** Filled by the reader of a connection, emptied by a client. */
+/** A queue that the reader of a connection fills and a client empties. */
 export class WireStream {
   readonly interim: InterimResponse[] = [];
   readonly #head = Promise.withResolvers<WireHead>();
@@ -19,25 +19,25 @@ export class WireStream {
   #receivedBytes = 0;
   #end: { readonly error: Error | undefined } | undefined;
   #wake = (): void => {};
-  /** Goes away without waiting for the rest; set by the connection. */
+  /** Abandons the exchange without waiting for the rest; set by the connection. */
   abandon: () => void = () => {};
 
   constructor() {
-    // A client that has left asks for no head.
+    // A client that has left does not await the head.
     this.#head.promise.catch(() => {});
   }
 
-  /** Rejects where the connection ends before. */
+  /** Rejects where the connection ends before the head. */
   get head(): Promise<WireHead> {
     return this.#head.promise;
   }
 
-  /** Bytes of body that have come, read or not. */
+  /** Received bytes of the body, read or not. */
   get receivedBytes(): number {
     return this.#receivedBytes;
   }
 
-  /** Whether something can be taken, or the end is known. */
+  /** Whether a chunk can be taken or the end is known. */
   get isReady(): boolean {
     return this.#chunks.length > 0 || this.#end !== undefined;
   }
@@ -46,7 +46,7 @@ export class WireStream {
     return this.#end !== undefined;
   }
 
-  /** The next bytes; undefined at the end of a whole body. Rejects at the end of one that broke off. */
+  /** Takes the next chunk. Returns undefined at the end of a complete body. Rejects at the end of a broken one. */
   async take(): Promise<Uint8Array | undefined> {
     while (!this.isReady) await new Promise<void>((resolve) => (this.#wake = resolve));
     const chunk = this.#chunks.shift();
@@ -65,7 +65,7 @@ export class WireStream {
     this.#wake();
   }
 
-  /** The body is whole, or `error` says how it broke off. */
+  /** Ends the body: complete, or broken with `error`. */
   end(error?: Error): void {
     if (this.isOver) return;
     this.#end = { error };

@@ -1,4 +1,4 @@
-/** The wire between clients and a handler: which one a run of the tests uses, its listener, and its connections. */
+/** The wire between clients and a handler: its selection for a run of the tests, its listener and its connections. */
 
 import type { ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
 import type { Listener } from '../../../src/listener/accept/open-listener.ts';
@@ -12,20 +12,20 @@ import { type WireName, wireNames } from './wire-names.ts';
 import { beginMove, endMove, watchConnections } from './wire-quiet.ts';
 import type { WireStream } from './wire-stream.ts';
 
-/** What this run speaks; undefined where handlers are called without a wire. */
+/** Returns the wire of this run; undefined where handlers are called without a wire. */
 export function selectedWire({ RANGEWAY_WIRE: name = '' } = process.env): WireName | undefined {
   if (name === '') return undefined;
   const found = wireNames.find((each) => each === name);
-  if (found === undefined) throw new Error(`RANGEWAY_WIRE is one of ${wireNames.join(', ')}, and not ${name}`);
+  if (found === undefined) throw new Error(`RANGEWAY_WIRE: expected one of ${wireNames.join(', ')}, found ${name}`);
   return found;
 }
 
-/** White space around a value is not a part of it (RFC 9110 §5.5), and HTTP/2 has none there (RFC 9113 §8.2.1). */
+/** Trims values: surrounding white space is not part of a value (RFC 9110 §5.5), and HTTP/2 forbids it (RFC 9113 §8.2.1). */
 function trimmed(request: Completed): Completed {
   return { ...request, fields: request.fields.map(([name, value]) => [name, value.trim()]) };
 }
 
-/** A listener of its own, opened when the first request is sent, and those who are connected to it. */
+/** A listener, opened at the first request, and the clients connected to it. */
 export class Wire {
   readonly #name: WireName;
   readonly #options: WireOptions;
@@ -34,7 +34,7 @@ export class Wire {
   readonly #faults: Error[] = [];
   #session: WireHttp2 | undefined;
   #listener: Promise<Listener> | undefined;
-  /** Settles when the last request that was sent has arrived: they arrive in the order in which they were sent. */
+  /** Settles when the last sent request has arrived. Requests arrive in the order in which they were sent. */
   #lastArrival: Promise<unknown> = Promise.resolve();
   #count = 0;
   #isClosed = false;
@@ -59,7 +59,7 @@ export class Wire {
     return createWireClient(exchange, stream, this.#options.now, this.#note);
   }
 
-  /** Ends all connections. Throws what a listener did that it must not do. */
+  /** Ends all connections. Throws the first fault of the listener. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#session?.close();
@@ -82,13 +82,13 @@ export class Wire {
     return connection.begin(request);
   }
 
-  /** All share one. */
+  /** All requests share one session. */
   async #openSession(): Promise<WireHttp2> {
     if (this.#session?.isFree !== true) this.#session = new WireHttp2(await this.#connect('h2'), this.#note);
     return this.#session;
   }
 
-  /** For every other request; the others go over connections of their own. */
+  /** Returns an idle connection for every other request; the others get new connections. */
   #freeConnection(): WireHttp1 | undefined {
     if (this.#count % 2 === 1) return undefined;
     const [free] = [...this.#connections].find(([connection, { isOver }]) => connection.isFree && isOver) ?? [];
@@ -106,7 +106,7 @@ export class Wire {
   #answer(request: ProxyRequest): ProxyResponse | Promise<ProxyResponse> {
     const id = request.fields.find(([name]) => name === exchangeField)?.[1] ?? '';
     const exchange = this.#exchanges.get(id);
-    if (exchange === undefined) throw new Error(`a request that nobody has sent: ${request.method} ${request.target}`);
+    if (exchange === undefined) throw new Error(`a request without an exchange: ${request.method} ${request.target}`);
     const scheme = this.#name === 'http1' ? 'http' : 'https';
     if (request.scheme !== scheme) this.#note(new Error(`the scheme became ${request.scheme}`));
     return exchange.answer(this.#options.handler, request, this.#note);
