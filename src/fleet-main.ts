@@ -29,7 +29,7 @@ import {
   type StartOptions,
 } from './setup/running-server.ts';
 import { describePlace, type PlacedStoreConfig, withDirectory } from './setup/store.ts';
-import { choosePseudonym, monotonicClock, randomFraction, randomId, seconds } from './setup/system.ts';
+import { choosePseudonym, monotonicClock, randomFraction, randomId, secondsToMs } from './setup/system.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import { lockDirectory } from './store/disk/index/directory-lock.ts';
 import type { Emit } from './telemetry/events.ts';
@@ -144,7 +144,11 @@ class Fleet implements RunningServer {
     return this.#reloads.reload();
   }
 
-  close({ graceMs = seconds(this.#config.shutdownGraceSeconds) }: { readonly graceMs?: number } = {}): Promise<void> {
+  close({
+    graceMs = secondsToMs(this.#config.shutdownGraceSeconds),
+  }: {
+    readonly graceMs?: number;
+  } = {}): Promise<void> {
     this.#closing ??= this.#close(graceMs);
     return this.#closing;
   }

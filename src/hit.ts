@@ -7,7 +7,7 @@ import type { Span } from './bytes/span.ts';
 import { hitStatus } from './cache/answers/answers.ts';
 import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
-import { bytesAtOnce } from './cache/read/read-ahead.ts';
+import { bytesInSameTick } from './cache/read/read-ahead.ts';
 import { AT_ONCE_BYTES, MovableSpan, SENT_FROM_FILE_BYTES, SENT_FROM_MEMORY_BYTES } from './delivery/pieces.ts';
 import { PresentedFields, ReuseFields, type ReuseKind } from './delivery/response-fields.ts';
 import { frameParts, type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
@@ -15,14 +15,14 @@ import type { AdmissionContext } from './guard/admit.ts';
 import { clientName, plainAddress } from './guard/client.ts';
 import { forwardedRequestFields } from './guard/fields/forwarding.ts';
 import type { HitGate } from './guard/gate.ts';
-import { onceForEach } from './http/collections.ts';
+import { memoizeByObject } from './http/collections.ts';
 import { type Fields, fieldValue } from './http/fields.ts';
 import type {
   BodyStream,
+  CachedFields,
   Delivery,
   Hit,
   HitRoad,
-  KeptFields,
   MovableBytes,
   PlainHead,
   PlainSource,
@@ -37,11 +37,11 @@ import { formatContentRange } from './semantics/range.ts';
 import { isForAll, reuseTerms } from './semantics/reuse.ts';
 import { matchesNominated } from './semantics/vary.ts';
 import type { StoredEntry } from './store/store.ts';
-import type { BegunEvent, Emit } from './telemetry/events.ts';
+import type { Emit, StartEvent } from './telemetry/events.ts';
 
 const noFields: Fields = [];
 const noChunks: readonly Uint8Array[] = [];
-const begun: BegunEvent = { kind: 'begun', what: 'request' };
+const begun: StartEvent = { kind: 'begun', what: 'request' };
 
 /** The parts of the proxy that the fast path uses. */
 export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' | 'trust' | 'pseudonym'> {
@@ -57,7 +57,9 @@ export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' |
 export function createHitRoad(context: HitContext): HitRoad {
   const { store } = context.cache;
   const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).hits));
-  const preparedOf = onceForEach((_stored: StoredResponse): { last: PreparedHit | undefined } => ({ last: undefined }));
+  const preparedOf = memoizeByObject((_stored: StoredResponse): { last: PreparedHit | undefined } => ({
+    last: undefined,
+  }));
   return (head, source, receivedAt) => {
     try {
       const known = source.known instanceof Client ? source.known : undefined;
@@ -163,7 +165,7 @@ class PreparedHit {
   /** The last Cache-Status value, and the ttl in seconds that it states. */
   ttlSeconds = -1;
   cacheStatus = '';
-  #presented: Map<string, KeptFields> | undefined;
+  #presented: Map<string, CachedFields> | undefined;
 
   constructor(stored: StoredResponse, rules: HitRules, forward: (fields: Fields) => Fields) {
     const { policy } = rules;
@@ -181,7 +183,7 @@ class PreparedHit {
   }
 
   /** Returns the fields of one kind of response, as the client gets them. */
-  fieldsFor(kind: ReuseKind, { method, origin }: PlainHead, { scheme }: PlainSource): KeptFields {
+  fieldsFor(kind: ReuseKind, { method, origin }: PlainHead, { scheme }: PlainSource): CachedFields {
     const { present, isSingledOut } = this.rules.gate;
     const plain = this.fields.of(kind);
     if (present === undefined) return plain;
@@ -308,7 +310,7 @@ function selectedSpan(contentRange: string | undefined, content: Omit<Selected, 
 
 /** Returns the bytes of several blocks, or of a block that has to be read; undefined where that takes longer than this tick. */
 function readAtOnce(entry: StoredEntry, blockSizeBytes: number, span: Span): readonly Uint8Array[] | undefined {
-  return span.end - span.start > AT_ONCE_BYTES ? undefined : bytesAtOnce(entry, blockSizeBytes, span);
+  return span.end - span.start > AT_ONCE_BYTES ? undefined : bytesInSameTick(entry, blockSizeBytes, span);
 }
 
 /**
@@ -322,7 +324,7 @@ function selectParts({ entry, client, prepared }: Found, selection: PartialSelec
   if (framing === undefined || framing.sizeBytes > AT_ONCE_BYTES) return undefined;
   const chunks: Uint8Array[] = [];
   for (const [at, span] of selection.spans.entries()) {
-    const part = bytesAtOnce(entry, cache.store.blockSizeBytes, span);
+    const part = bytesInSameTick(entry, cache.store.blockSizeBytes, span);
     if (part === undefined) return undefined;
     chunks.push(framing.heads[at] ?? new Uint8Array(), ...part);
   }
@@ -334,7 +336,7 @@ function selectParts({ entry, client, prepared }: Found, selection: PartialSelec
 /** The response of a hit. A class, because one is created per hit. */
 class MemoryHit implements Hit {
   readonly status: number;
-  readonly fields: KeptFields;
+  readonly fields: CachedFields;
   readonly contentRange: string | undefined;
   readonly more: Fields;
   readonly sizeBytes: number | undefined;

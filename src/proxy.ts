@@ -10,7 +10,7 @@ import { forwardedResponseFields } from './guard/fields/forwarding.ts';
 import { answerPurge } from './guard/purge.ts';
 import { createHitRoad } from './hit.ts';
 import type { Clock } from './http/clock.ts';
-import { onceForEach } from './http/collections.ts';
+import { memoizeByObject } from './http/collections.ts';
 import type { Fields } from './http/fields.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
 import type { Emit } from './telemetry/events.ts';
@@ -27,17 +27,17 @@ export interface ProxyContext extends AdmissionContext {
 /** Creates the handler that listeners call. It answers in the same tick when the response is in memory. */
 export function createProxy(context: ProxyContext): Handler {
   const { clock, random, pseudonym } = context;
-  const forward = onceForEach((fields: Fields) => forwardedResponseFields(fields, '1.1', pseudonym));
+  const forward = memoizeByObject((fields: Fields) => forwardedResponseFields(fields, '1.1', pseudonym));
   const deliveryOf = createDeliveryContexts({ forward, clock, random });
   const answer = (request: ProxyRequest): ProxyResponse | Promise<ProxyResponse> => {
     const journey = new Journey(request, clock, context.emit);
     const go = (admitted: Admitted) => travel(context, admitted, journey, deliveryOf);
     try {
       const response = whenReady(admit(request, context, journey), go);
-      if (!(response instanceof Promise)) return journey.arrive(response);
-      return response.then((later) => journey.arrive(later)).catch((thrown) => journey.fail(thrown));
+      if (!(response instanceof Promise)) return journey.respond(response);
+      return response.then((later) => journey.respond(later)).catch((thrown) => journey.respondWithError(thrown));
     } catch (thrown) {
-      return journey.fail(thrown);
+      return journey.respondWithError(thrown);
     }
   };
   return Object.assign(answer, { hit: createHitRoad({ ...context, forward }) });
@@ -64,7 +64,7 @@ function travel(
     return whenReady(response, (relayed) => ({ ...relayed, fields: forward(relayed) }));
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
-  const passBy = () => cache.passBy(inquiry).then(receive);
+  const passBy = () => cache.passUnreadable(inquiry).then(receive);
   // In the second attempt damaged or outdated bytes count as absent. Bytes that only cannot be read now need `passBy`.
   return withRetries(attempt(), request.body === undefined ? [attempt, passBy] : []);
 }

@@ -20,7 +20,7 @@ import { createReceivedSockets } from './fleet/worker-sockets.ts';
 import type { Prepared } from './setup/listeners.ts';
 import { createServingParts, createWorkerOperations } from './setup/operations.ts';
 import { openServer, type PeerGround, type Server } from './setup/server.ts';
-import { monotonicClock, seconds, systemClock } from './setup/system.ts';
+import { monotonicClock, secondsToMs, systemClock } from './setup/system.ts';
 import { openTelemetry } from './setup/telemetry.ts';
 import type { Sharing, StoreChange } from './store/store.ts';
 import type { Emit } from './telemetry/events.ts';
@@ -72,7 +72,7 @@ class Worker {
     prepareReload: (config) => this.#prepare(config),
     commitReload: () => this.#commit(),
     abandonReload: () => this.#abandon(),
-    heed: (news) => this.#heed(news),
+    applyInvalidation: (news) => this.#apply(news),
     stop: (graceMs) => this.#stop(graceMs),
   };
 
@@ -114,7 +114,7 @@ class Worker {
       this.#calls,
       createWorkerOperations({ worker: start.id, serving: () => serving, log, counted: telemetry }),
     );
-    for (const news of this.#earlyNews) await server.cache.heed(news);
+    for (const news of this.#earlyNews) await server.cache.applyInvalidation(news);
     this.#server = server;
     // Requests are accepted from here on: all earlier invalidation messages have been applied.
     await this.#sockets.begin();
@@ -124,8 +124,8 @@ class Worker {
   async #openServer(start: WorkerStart, config: Config): Promise<Server> {
     const { pseudonym, passed, instance, isFirst, fallen, workers, peersDir } = start;
     const fleet = createPeerFleet(this.#supervisor, monotonicClock);
-    const tell = (change: StoreChange) => fleet.tell({ kind: 'store', change });
-    const sharing: Sharing = { instance, isFirst, fallen, tell };
+    const tell = (change: StoreChange) => fleet.announce({ kind: 'store', change });
+    const sharing: Sharing = { instance, isFirst, fallen, announce: tell };
     const openPeers = async (ground: PeerGround) => {
       const peers = await openPeerServer({ ...ground, dir: peersDir, instance, clock: monotonicClock });
       return { close: () => this.#closePeers(peers) };
@@ -161,9 +161,9 @@ class Worker {
     await prepared?.change.abandon();
   }
 
-  async #heed(news: InvalidationMessage): Promise<void> {
+  async #apply(news: InvalidationMessage): Promise<void> {
     if (this.#server === undefined) this.#earlyNews.push(news);
-    else await this.#server.cache.heed(news);
+    else await this.#server.cache.applyInvalidation(news);
   }
 
   async #stop(graceMs: number): Promise<void> {
@@ -181,7 +181,7 @@ class Worker {
   /** Stops as on the supervisor's call: without a supervisor the worker is not replaced, and learns of no purge by another one. */
   async #leave(): Promise<void> {
     const config = this.#server?.site.config;
-    const graceMs = config === undefined ? 0 : seconds(config.shutdownGraceSeconds);
+    const graceMs = config === undefined ? 0 : secondsToMs(config.shutdownGraceSeconds);
     const cancel = systemClock.after(graceMs + STOP_MARGIN_MS, () => this.#host.exit(1));
     if (this.#start !== undefined) {
       const message = `worker ${this.#start.id} ends: its supervisor is gone`;

@@ -2,7 +2,7 @@
 
 import { representationFields } from '../../src/delivery/response-fields.ts';
 import { forwardedRequestFields, forwardedResponseFields } from '../../src/guard/fields/forwarding.ts';
-import { onceForEach } from '../../src/http/collections.ts';
+import { memoizeByObject } from '../../src/http/collections.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { selectSpan } from '../../src/semantics/range.ts';
@@ -15,7 +15,7 @@ import { now, request, requestFields, sizeBytes, stored } from '../micro-sample.
 
 const rules = { host: 'origin', originUrl: new URL('http://origin.example:8080'), cache: defaultCaching } as const;
 const client = { address: '192.0.2.7', forwardedFor: [] };
-const forward = onceForEach((fields: Fields) => forwardedResponseFields(fields, '1.1', 'rangeway-1'));
+const forward = memoizeByObject((fields: Fields) => forwardedResponseFields(fields, '1.1', 'rangeway-1'));
 const facts = { status: { hit: true, ttlSeconds: 86_340 } };
 const terms = { facts, isReuse: true, isPartial: true, now, forward };
 

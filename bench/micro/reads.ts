@@ -2,7 +2,7 @@
 
 import { openSync, readSync } from 'node:fs';
 import { readFileInto } from '../../src/setup/store.ts';
-import { isOnTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/bodies/block-sums.ts';
+import { matchesTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/bodies/block-sums.ts';
 import { LentBuffers, QuickReads } from '../../src/store/disk/bodies/synchronous-io.ts';
 import { MemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { patternBytes } from '../../test/support/values/pattern-body.ts';
@@ -24,7 +24,7 @@ for (let index = 0; index < 128; index += 1) kept.keepBlock('0000000001', index,
 /** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'a block that is in memory', call: (turn) => kept.block('0000000001', turn & 127) },
-  { name: 'check 72 KiB of a block', call: () => isOnTrace(trace, 1, pieces) },
+  { name: 'check 72 KiB of a block', call: () => matchesTrace(trace, 1, pieces) },
   { name: 'sum of a block of 256 KiB, with those of its pieces', call: () => tracedSumOf('0000000001', 0, block) },
   {
     name: 'read 72 KiB in the same tick',

@@ -23,7 +23,7 @@ export interface AdminGateContext {
 }
 
 /** Returns the refusal of a request for an endpoint with this access; undefined where it is admitted. Throws `ProxyError`. */
-export function refuseStranger(
+export function checkAccess(
   request: ProxyRequest,
   access: Endpoint['access'],
   context: AdminGateContext,
@@ -41,7 +41,7 @@ function findRefusal(
   { rules, isToken, guesses }: AdminGateContext,
 ): Refusal | undefined {
   const caller = { authority, origin: fieldValue(fields, 'origin'), fetchSite: fieldValue(fields, 'sec-fetch-site') };
-  const strange = strangeCaller(caller, rules);
+  const strange = refuseForeignCaller(caller, rules);
   if (strange !== undefined) return strange;
   const decision = decideAdmission(access, readAuthorization(fields), { ...rules, hasToken: isToken !== undefined });
   if (decision.kind === 'admitted') return undefined;
@@ -107,7 +107,7 @@ const realm = 'Rangeway admin';
  * attacker may have given our address (DNS rebinding), and requests that state another origin (RFC 6454 §7.3). Undefined for all
  * others. On a Unix socket (`owner`) any name will do, because browsers do not use such sockets.
  */
-export function strangeCaller(
+export function refuseForeignCaller(
   { authority, origin, fetchSite }: Caller,
   { reach, hosts }: Pick<AdmissionRules, 'reach' | 'hosts'>,
 ): Refusal | undefined {

@@ -12,8 +12,8 @@ import { createConnectionLimits } from '../listener/accept/connection-limits.ts'
 import { type Listener, openListener } from '../listener/accept/open-listener.ts';
 import type { ListenerLimits } from '../listener/listener.ts';
 import type { AdminEvent } from '../telemetry/events.ts';
-import { type AdminGateContext, peerName, refuseStranger } from './access.ts';
-import type { Endpoint, Given } from './endpoint.ts';
+import { type AdminGateContext, checkAccess, peerName } from './access.ts';
+import type { Endpoint, EndpointInput } from './endpoint.ts';
 import { endpoints } from './endpoints.ts';
 import { OperationFault, type Operations } from './operations.ts';
 
@@ -78,7 +78,7 @@ export function createAdminHandler(context: AdminContext): Handler {
 async function answer(request: ProxyRequest, context: AdminContext): Promise<ProxyResponse> {
   const [path = '', ...query] = request.target.split('?');
   const place = findPlace(endpoints, path);
-  const refusal = refuseStranger(request, accessTo(place, path), context);
+  const refusal = checkAccess(request, accessTo(place, path), context);
   if (refusal !== undefined) return refusal;
   if (path === '*') return empty([['allow', 'GET, HEAD, OPTIONS, POST, PUT, DELETE']]);
   if (place === undefined) return problemResponse(404, 'There is nothing here.');
@@ -96,7 +96,7 @@ function accessTo(place: EndpointPlace | undefined, path: string): Endpoint['acc
   return place?.endpoints[0]?.access ?? (path.startsWith('/api') ? 'operator' : 'anyone');
 }
 
-type GivenValues = Omit<Given<Endpoint['parameters'], Endpoint['parameters']>, 'operations'>;
+type GivenValues = Omit<EndpointInput<Endpoint['parameters'], Endpoint['parameters']>, 'operations'>;
 
 type GivenReading =
   | { readonly kind: 'given'; readonly given: GivenValues }

@@ -8,7 +8,7 @@ import type { Operations } from './operations.ts';
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
 /** The values of a request, after they were checked. */
-export interface Given<P extends z.ZodType, B extends z.ZodType> {
+export interface EndpointInput<P extends z.ZodType, B extends z.ZodType> {
   readonly operations: Operations;
   readonly parameters: z.output<P>;
   readonly body: z.output<B>;
@@ -36,15 +36,15 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
   readonly faults?: Readonly<Record<number, string>>;
   /** For an endpoint that uses the result in failures too: a result for which this is true gets 503. */
   readonly isFailure?: (result: Frozen<z.input<R>>) => boolean;
-  readonly perform: (given: Given<P, B>) => Promise<Frozen<z.input<R>>>;
+  readonly perform: (given: EndpointInput<P, B>) => Promise<Frozen<z.input<R>>>;
   /** What the log says of the operation: its action, and sentences. Undefined where nothing is changed or logged. */
   readonly change?: {
     readonly action: AdminEvent['action'];
     /** Describes the begin of an operation that may take long. */
-    readonly begin?: (given: Given<P, B>) => string;
+    readonly begin?: (given: EndpointInput<P, B>) => string;
     /** Describes the parts that failed: one warning for each. */
-    readonly failures?: (given: Given<P, B>, result: Frozen<z.input<R>>) => readonly string[];
-    readonly describe: (given: Given<P, B>, result: Frozen<z.input<R>>) => string;
+    readonly failures?: (given: EndpointInput<P, B>, result: Frozen<z.input<R>>) => readonly string[];
+    readonly describe: (given: EndpointInput<P, B>, result: Frozen<z.input<R>>) => string;
   };
 }
 

@@ -15,8 +15,8 @@ import { FetchedAnswers, StoredAnswers } from './answers/stored-answers.ts';
 import type { Flight } from './collapse/flight.ts';
 import {
   Flights,
-  isOfLeader,
-  isWaitingVain,
+  isLeaderLimit,
+  isWaitingPointless,
   listFills,
   type RunningFill,
   selectFlight,
@@ -30,7 +30,7 @@ import { type Candidate, exchange } from './fetch/exchange.ts';
 import { UnreadTransfers } from './fill/fill-scheduler.ts';
 import type { InvalidationMessage, Lease, PeerAnswer, Version } from './fleet.ts';
 import { type Inquiry, isHead, isOnlyIfCached, isPlain } from './inquiry.ts';
-import { heed } from './invalidate/invalidate.ts';
+import { applyInvalidation } from './invalidate/invalidate.ts';
 import { type CachePurge, purge } from './invalidate/purge.ts';
 import { createUseCounts, HitForPassKeys, NotStoredReasons } from './lookup/hit-for-pass.ts';
 import {
@@ -53,7 +53,7 @@ export interface Cache {
   /** Returns a stored entry as a representation for a request. A block that turns out to be damaged is fetched again. */
   present(entry: StoredEntry, inquiry: Inquiry): Representation;
   /** Passes on a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
-  passBy(inquiry: Inquiry): Promise<Answer>;
+  passUnreadable(inquiry: Inquiry): Promise<Answer>;
   /** Explains what `answer` would do now. Sends nothing to the origin and changes nothing. */
   explain(inquiry: Inquiry): Promise<Explained>;
   /** Removes or expires entries and running flights, in all processes; returns the count: see `purge`. */
@@ -68,13 +68,13 @@ export interface Cache {
   /** Stops a fill; clients reading it are disconnected. Returns whether it was running here. */
   stopFill(id: string): boolean;
   /** Applies an invalidation message of another process. Resolves when nothing that it forbids is served or stored any more. */
-  heed(news: InvalidationMessage): Promise<void>;
+  applyInvalidation(news: InvalidationMessage): Promise<void>;
   /** Stops all flights, and waits until they have ended. */
   close(): Promise<void>;
 }
 
 /** The dependencies of a cache. */
-export type CacheContext = Omit<ExchangeContext, 'unread' | 'unshared' | 'refusals' | 'telling'>;
+export type CacheContext = Omit<ExchangeContext, 'unread' | 'hitForPass' | 'notStoredReasons' | 'logThrottle'>;
 
 /** Creates the cache over a store. */
 export function createCache(context: CacheContext): Cache {
@@ -101,9 +101,9 @@ class StoreCache implements Cache {
     this.#context = {
       ...context,
       unread: new UnreadTransfers(),
-      unshared: this.#unshared,
-      refusals: new NotStoredReasons(),
-      telling: new LogThrottle(),
+      hitForPass: this.#unshared,
+      notStoredReasons: new NotStoredReasons(),
+      logThrottle: new LogThrottle(),
     };
     this.#flights = new Flights(this.#context);
     this.#passer = new Pass(this.#context, this.#flights);
@@ -127,7 +127,7 @@ class StoreCache implements Cache {
     return this.#stored.present(entry, inquiry);
   }
 
-  async passBy(inquiry: Inquiry): Promise<Answer> {
+  async passUnreadable(inquiry: Inquiry): Promise<Answer> {
     if (isOnlyIfCached(inquiry)) throw new ProxyError('not_in_cache');
     return await this.#passer.pass(inquiry, 'miss', 'bytes_gone');
   }
@@ -146,7 +146,7 @@ class StoreCache implements Cache {
     if (lease === undefined) return undefined;
     const answer = await this.#answerUnder(lease, inquiry, given);
     const unshared = this.#unshared.why(key, this.#context.clock.now());
-    const refusal = answer?.kind === 'representation' ? undefined : this.#context.refusals.last(key);
+    const refusal = answer?.kind === 'representation' ? undefined : this.#context.notStoredReasons.last(key);
     return { answer, unshared, refusal };
   }
 
@@ -158,8 +158,8 @@ class StoreCache implements Cache {
     return stopFill(this.#flights, id);
   }
 
-  heed(news: InvalidationMessage): Promise<void> {
-    return heed(this.#context, this.#flights, news);
+  applyInvalidation(news: InvalidationMessage): Promise<void> {
+    return applyInvalidation(this.#context, this.#flights, news);
   }
 
   close(): Promise<void> {
@@ -203,7 +203,7 @@ class StoreCache implements Cache {
   async #answerUnder(lease: Lease, inquiry: Inquiry, given?: Version): Promise<Answer | undefined> {
     try {
       const entries = await this.#context.store.find(inquiry.key);
-      const same = given && (await this.#stored.continued(entries, inquiry, given));
+      const same = given && (await this.#stored.answerVersion(entries, inquiry, given));
       if (same !== undefined) return same;
       const step = decideNextStep(this.#plan(entries, inquiry), inquiry, {
         unshared: () => this.#unshared.why(inquiry.key, this.#context.clock.now()),
@@ -239,7 +239,7 @@ class StoreCache implements Cache {
       for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
         tried.add(flight);
         const arrival = await flight.wait(inquiry);
-        const isJoined = !isOfLeader(arrival, inquiry);
+        const isJoined = !isLeaderLimit(arrival, inquiry);
         const joined = isJoined ? await this.#fetched.answer(arrival, inquiry, plan, true) : undefined;
         if (joined !== undefined) return joined;
         if (arrival.kind === 'generation') apartBy = new RequestMatcher(inquiry).apartBy(arrival.generation.response);
@@ -247,7 +247,7 @@ class StoreCache implements Cache {
         const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
         if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
         plan = again;
-        flight = isWaitingVain(arrival, inquiry, this.#context.clock.now())
+        flight = isWaitingPointless(arrival, inquiry, this.#context.clock.now())
           ? undefined
           : this.#nextFlight(inquiry, plan, tried);
       }

@@ -23,9 +23,9 @@ export interface ExchangeContext {
   /** Counts the unread transfers of each client. */
   readonly unread: UnreadTransfers;
   /** Remembers keys whose responses turned out not to be shareable. */
-  readonly unshared: HitForPassKeys;
+  readonly hitForPass: HitForPassKeys;
   /** Remembers why responses were not stored. */
-  readonly refusals: NotStoredReasons;
+  readonly notStoredReasons: NotStoredReasons;
   /** Chooses the log level of repeated warnings: a store that refuses bytes, a stored Set-Cookie. */
-  readonly telling: LogThrottle;
+  readonly logThrottle: LogThrottle;
 }

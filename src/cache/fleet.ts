@@ -51,7 +51,7 @@ export class HolderLost extends Error {
 }
 
 /** The result of acquiring a lease: this process may exchange with the origin for the key, or the holder answers. */
-export type Right =
+export type LeaseResult =
   | { readonly kind: 'ours'; readonly lease: Lease }
   | { readonly kind: 'theirs'; readonly holder: Holder };
 
@@ -79,21 +79,21 @@ export interface Fleet {
    * lease. `lost` is the holder that could not be reached. Rejects with the signal's reason, or when the supervisor that keeps
    * the leases cannot be asked.
    */
-  acquire(key: string, signal: AbortSignal, lost?: Holder): Right | Promise<Right>;
+  acquire(key: string, signal: AbortSignal, lost?: Holder): LeaseResult | Promise<LeaseResult>;
   /**
    * Takes the lease once more where this process has it; undefined where it does not. A promise while this process is asking
    * for it, because other processes may already know that it was granted.
    */
   hold(key: string): Lease | undefined | Promise<Lease | undefined>;
   /** Sends a message to all other processes. Resolves when each one that lives has applied it; never rejects. */
-  tell(news: InvalidationMessage): Promise<void>;
+  announce(news: InvalidationMessage): Promise<void>;
 }
 
 const freeLease: Lease = { release: () => undefined };
-const ours: Right = { kind: 'ours', lease: freeLease };
+const ours: LeaseResult = { kind: 'ours', lease: freeLease };
 
 /** The fleet of a process that shares its store with no other. */
-export const noFleet: Fleet = { acquire: () => ours, hold: () => freeLease, tell: async () => undefined };
+export const noFleet: Fleet = { acquire: () => ours, hold: () => freeLease, announce: async () => undefined };
 
 /** Identifies the bytes of a representation. Plain data. */
 export interface Version {

@@ -7,8 +7,8 @@
 import { type Fields, fieldLines, fieldValue, hasField, withoutFields } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import type { Errand, Origin } from '../origin/origin.ts';
-import type { RangeAbility } from '../origin/range-ability.ts';
+import type { ChargedClients, Origin } from '../origin/origin.ts';
+import type { RangeSupport } from '../origin/range-ability.ts';
 import type { BypassConditions } from '../semantics/bypass.ts';
 import { readRequestDirectives } from '../semantics/cache-control.ts';
 import type { StalePolicy } from '../semantics/freshness.ts';
@@ -64,12 +64,12 @@ export interface Inquiry {
   /** The name of the client that is charged for the request, for limits per client. */
   readonly client: string;
   /** What is known of the origin's support for ranges. */
-  readonly rangeAbility: RangeAbility;
+  readonly rangeAbility: RangeSupport;
   /** Target and fields of the request to the origin. The fields include the client's Range and preconditions. */
   readonly originTarget: string;
   readonly originFields: Fields;
   /** Set for a background revalidation: no client reads the response. */
-  readonly isUnattended?: true;
+  readonly isBackground?: true;
   /** For a background revalidation: the trace fields of the request that caused it. */
   readonly causedBy?: Fields;
   /** Receives the interim responses of an exchange that this request started. */
@@ -80,7 +80,7 @@ export interface Inquiry {
 export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inquiry {
   const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, rangeAbility, originTarget, onInterim } =
     inquiry;
-  const { isUnattended, causedBy } = inquiry;
+  const { isBackground: isUnattended, causedBy } = inquiry;
   return {
     request,
     key,
@@ -94,7 +94,7 @@ export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inq
     originTarget,
     originFields: changes.originFields ?? inquiry.originFields,
     onInterim,
-    ...(isUnattended && { isUnattended }),
+    ...(isUnattended && { isBackground: isUnattended }),
     ...(causedBy && { causedBy }),
     ...changes,
   };
@@ -135,7 +135,7 @@ export interface Unwanted {
 }
 
 /** Decides whether an unread transfer goes on. Where the rest can be fetched later, it goes on only if `complete` allows it. */
-export function decideUnwanted(
+export function decideUnread(
   policy: FillPolicy,
   { givesParts, sizeBytes = 0, leftBytes = 0 }: Unwanted,
 ): 'finish' | 'stop' {
@@ -210,13 +210,13 @@ export function passedFields(originFields: Fields): Fields {
 }
 
 /** Picks the fields that select a part or put conditions on a request. */
-export function selectingLines(fields: Fields): Fields {
+export function rangeAndPreconditionFields(fields: Fields): Fields {
   return fields.filter(([name]) => selectingFields.has(name));
 }
 
 /** Checks whether a request is a GET for the whole, without preconditions. */
 export function isPlain({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): boolean {
-  return request.method === 'GET' && selectingLines(originFields).length === 0;
+  return request.method === 'GET' && rangeAndPreconditionFields(originFields).length === 0;
 }
 
 /** Checks whether a request has preconditions. */
@@ -249,7 +249,7 @@ export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): bo
   return rangeSpecs(inquiry).length > 0;
 }
 
-/** Returns the errand of a transfer that the client of the inquiry begins. */
-export function errandOf({ client }: Pick<Inquiry, 'client'>): Errand {
-  return { client, wanters: undefined };
+/** Returns the charged of a transfer that the client of the inquiry begins. */
+export function chargeTo({ client }: Pick<Inquiry, 'client'>): ChargedClients {
+  return { client, bodyClients: undefined };
 }

@@ -32,7 +32,7 @@ export interface CliIo {
  * Decides what SIGHUP means. It reloads the configuration, as with other servers. It stops the server where standard output was
  * a terminal and no longer is one.
  */
-export function readHangup(hadTerminal: boolean, hasTerminal: boolean): 'reload' | 'stop' {
+export function decideHangup(hadTerminal: boolean, hasTerminal: boolean): 'reload' | 'stop' {
   return hadTerminal && !hasTerminal ? 'stop' : 'reload';
 }
 
@@ -55,7 +55,7 @@ export function createProcessIo(): CliIo {
         onSignal('SIGINT', () => listener('SIGINT')),
         onSignal('SIGTERM', () => listener('SIGTERM')),
         onSignal('SIGHUP', () => {
-          if (readHangup(hadTerminal, isatty(1)) === 'stop' || reloaders === 0) listener('SIGHUP');
+          if (decideHangup(hadTerminal, isatty(1)) === 'stop' || reloaders === 0) listener('SIGHUP');
         }),
       ];
       return () => {
@@ -65,7 +65,7 @@ export function createProcessIo(): CliIo {
     onReloadSignal: (listener) => {
       reloaders += 1;
       const forget = onSignal('SIGHUP', () => {
-        if (readHangup(hadTerminal, isatty(1)) === 'reload') listener();
+        if (decideHangup(hadTerminal, isatty(1)) === 'reload') listener();
       });
       return () => {
         reloaders -= 1;

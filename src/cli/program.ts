@@ -276,7 +276,7 @@ function addPurge(program: Command, io: CliIo, end: End): void {
         'only end their lifetime: they are validated before they are used again, and may be served if the origin fails',
       ),
   ).action(async (urls: string[], flags: PurgeFlags) => {
-    const { purge } = await import('./admin/purge.ts');
+    const { purgeUrls: purge } = await import('./admin/purge.ts');
     end(await purge(urls, flags, io));
   });
 }

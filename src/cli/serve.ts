@@ -5,7 +5,7 @@
 
 import { dirname, resolve } from 'node:path';
 import { OperationFault } from '../admin/operations.ts';
-import { formatListenPlace, type ListenPlace, mayStandFor } from '../config/address.ts';
+import { formatListenPlace, type ListenPlace, mayResolveTo } from '../config/address.ts';
 import { defaultStoreDirectory } from '../config/default-places.ts';
 import { type ConfigText, checkConfig, loadConfig, readConfig } from '../config/load.ts';
 import type { Problem } from '../config/problems.ts';
@@ -32,7 +32,7 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   const readAgain = async (): Promise<ConfigReading> => {
     const next = await resolveConfig(origin, flags);
     if (next.kind === 'refused') throw new OperationFault('invalid', next.lines.join('\n'));
-    return { config: withSameStoreDirectory(next.config, written, config), source: next.source };
+    return { config: keepStoreDirectory(next.config, written, config), source: next.source };
   };
   // The log goes to standard output, where service managers and pipes expect it. Standard error says why no server runs.
   using manager = openServiceManager(io);
@@ -106,7 +106,7 @@ export async function resolveConfig(origin: string | undefined, flags: ServeFlag
   if (checked.kind === 'ok') return { ...checked, source: { value: overlay.value, directory } };
   return refuseConfig(
     checked.problems.map((problem) => {
-      const named = nameProblem(problem, overlay.setBy);
+      const named = nameProblemByFlag(problem, overlay.setBy);
       return formatProblem(named.fromFlag ? undefined : file, named);
     }),
   );
@@ -127,7 +127,7 @@ export function withStoreDirectory(config: Config, { env, home }: Pick<CliIo, 'e
  * Fills in the store directory of a reloaded configuration. Where neither `next` nor `written` names one, the store stays where
  * it is, although the server may listen elsewhere now.
  */
-export function withSameStoreDirectory(next: Config, written: Config, running: Config): Config {
+export function keepStoreDirectory(next: Config, written: Config, running: Config): Config {
   const { store } = next;
   if (store.type !== 'disk' || written.store.type !== 'disk' || running.store.type !== 'disk') return next;
   if (store.dir !== undefined || written.store.dir !== undefined) return next;
@@ -193,7 +193,10 @@ export function overlayFlags(file: unknown, origin: string | undefined, flags: S
 }
 
 /** Names the flag in place of the option's path, where a flag has set the option. */
-export function nameProblem(problem: Problem, setBy: ReadonlyMap<string, string>): Problem & { fromFlag: boolean } {
+export function nameProblemByFlag(
+  problem: Problem,
+  setBy: ReadonlyMap<string, string>,
+): Problem & { fromFlag: boolean } {
   const flag = setBy.get(problem.path);
   return { path: flag ?? problem.path, message: problem.message, fromFlag: flag !== undefined };
 }
@@ -375,7 +378,7 @@ function describeListenFailure(error: SystemError, { listen, admin }: Pick<Confi
 function isConcerned(place: ListenPlace, { address, port, hostname }: SystemError): boolean {
   if (place.kind === 'unix') return address === place.path;
   if (place.kind !== 'tcp' || (hostname ?? place.host) !== place.host) return false;
-  if (typeof address === 'string' && !mayStandFor(place.host, address)) return false;
+  if (typeof address === 'string' && !mayResolveTo(place.host, address)) return false;
   // An error about a Unix socket has an address without a port; one about an unknown name has neither.
   return port === undefined ? address === undefined : port === place.port;
 }

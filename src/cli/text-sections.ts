@@ -58,7 +58,7 @@ function wrapped(start: string, line: string): string {
 }
 
 /** Replaces control characters (but no line feeds) and format characters: keys and fields may hold terminal sequences. */
-export function printable(text: string): string {
+export function replaceTerminalControls(text: string): string {
   return text.replace(/[^\P{Cc}\n]/gu, '\u{fffd}').replace(/\p{Cf}/gu, '\u{fffd}');
 }
 

@@ -80,7 +80,7 @@ export function formatListenPlace(place: ListenPlace): string {
 }
 
 /** Checks whether a host may stand for an address: it is the address itself, or a name. */
-export function mayStandFor(host: string, address: string): boolean {
+export function mayResolveTo(host: string, address: string): boolean {
   return host === address || isIP(host) === 0;
 }
 

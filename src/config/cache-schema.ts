@@ -4,12 +4,12 @@ import * as z from 'zod';
 import {
   cookieName,
   cookiePattern,
-  count,
+  countOption,
+  distinctNames,
   fieldName,
   fieldPattern,
-  names,
   parameterPattern,
-  seconds,
+  secondsOption,
   statusOrClass,
 } from './values.ts';
 
@@ -37,12 +37,12 @@ const keyField = fieldName('Accept-Language').refine(
 );
 
 const ttlByStatus = z
-  .record(statusOrClass, seconds(0, yearSeconds), {
+  .record(statusOrClass, secondsOption(0, yearSeconds), {
     error: ({ code }) => (code === 'invalid_type' ? 'expected lifetimes by status such as {"404": 60}' : undefined),
   })
   .default({});
 
-const parameterNames = names(parameterPattern, 100);
+const parameterNames = distinctNames(parameterPattern, 100);
 
 const parameterChoice = z
   .strictObject({
@@ -71,12 +71,12 @@ const key = z
       .describe(
         'Which parameters of the query are in the key: "all", "none", or some by name, percent-decoded. The origin still gets the whole query, so leave out only parameters that cannot change its responses. A parameter with ";" in it is in the key unless this is "none", because some origins see two parameters there.',
       ),
-    fields: names(keyField, 20)
+    fields: distinctNames(keyField, 20)
       .default([])
       .describe(
         'Request fields whose values distinguish stored responses, as if every response had them in its Vary (RFC 9111 §4.1).',
       ),
-    cookies: names(cookieName, 20)
+    cookies: distinctNames(cookieName, 20)
       .default([])
       .describe(
         'Cookies whose values distinguish stored responses (RFC 6265 §5.4). The origin still gets all cookies.',
@@ -95,22 +95,22 @@ const key = z
 
 const identityFields = z
   .strictObject({
-    ignore: names(fieldPattern, 100)
+    ignore: distinctNames(fieldPattern, 100)
       .default([])
       .describe(
         'Fields that do not identify the client, besides those that are known not to (Accept, User-Agent, tracing …); "X-App-*" stands for all that begin with "X-App-".',
       ),
-    ignoreCookies: names(cookiePattern, 100)
+    ignoreCookies: distinctNames(cookiePattern, 100)
       .default([])
       .describe(
         'Cookies that do not identify the client, besides those that only count visits (_ga, _fbp, _pk_id …); "theme_*" stands for all that begin with "theme_".',
       ),
-    include: names(fieldPattern, 100)
+    include: distinctNames(fieldPattern, 100)
       .default([])
       .describe(
         'Fields that identify the client although they usually do not, such as "X-Forwarded-For" or "User-Agent".',
       ),
-    includeCookies: names(cookiePattern, 100)
+    includeCookies: distinctNames(cookiePattern, 100)
       .default([])
       .describe('Cookies that identify the client although they usually only count visits.'),
   })
@@ -129,13 +129,13 @@ const identityFields = z
 
 const bypass = z
   .strictObject({
-    fields: names(fieldName('Authorization'), 100)
+    fields: distinctNames(fieldName('Authorization'), 100)
       .default([])
       .describe('Requests that have one of these fields, whatever its value.'),
-    cookies: names(cookiePattern, 100)
+    cookies: distinctNames(cookiePattern, 100)
       .default([])
       .describe('Requests that have one of these cookies; "session_*" stands for all that begin with "session_".'),
-    queryParameters: names(parameterPattern, 100)
+    queryParameters: distinctNames(parameterPattern, 100)
       .default([])
       .describe(
         'Requests that have one of these query parameters; "preview_*" stands for all that begin with "preview_".',
@@ -150,7 +150,7 @@ const bypass = z
 export const cacheSchema = z
   .strictObject({
     enabled: z.boolean().default(true).describe('Whether responses are stored and reused. If not, all are relayed.'),
-    targetedFields: names(targetedField, 10)
+    targetedFields: distinctNames(targetedField, 10)
       .prefault(['Rangeway-Cache-Control', 'CDN-Cache-Control'])
       .describe(
         'Response fields that replace Cache-Control and Expires for this cache: the first of them that a response has counts (RFC 9213 §2.2). "Surrogate-Control" is read by its own, older syntax, and announced to the origin. An empty list switches this off.',
@@ -167,7 +167,7 @@ export const cacheSchema = z
       .describe(
         'How a response with Set-Cookie is handled (RFC 9111 §7.3): "refuse" does not store it, "strip" stores it without the cookie, "store" stores it and gives the cookie to every client. "strip" and "store" apply only to responses with an explicit lifetime.',
       ),
-    defaultTtlSeconds: seconds(0, yearSeconds)
+    defaultTtlSeconds: secondsOption(0, yearSeconds)
       .default(0)
       .describe('How long a response is fresh where the origin states no lifetime (RFC 9111 §4.2.2); not for errors.'),
     defaultTtlByStatus: ttlByStatus.describe(
@@ -176,12 +176,12 @@ export const cacheSchema = z
     overrideTtlByStatus: ttlByStatus.describe(
       'How long a response is fresh whatever lifetime the origin states (RFC 9111 §4.2.1), by status, in seconds, such as {"2xx": 3600}. Does not override no-store, private, no-cache and must-revalidate.',
     ),
-    staleIfErrorSeconds: seconds(0, yearSeconds)
+    staleIfErrorSeconds: secondsOption(0, yearSeconds)
       .default(604_800)
       .describe(
         'How long past its lifetime a response is served when the origin fails, where the origin does not say (RFC 5861 §4, RFC 9111 §4.2.4).',
       ),
-    staleWhileRevalidateSeconds: seconds(0, yearSeconds)
+    staleWhileRevalidateSeconds: secondsOption(0, yearSeconds)
       .default(0)
       .describe(
         'How long past its lifetime a response is served at once while it is validated, where the origin does not say (RFC 5861 §3).',
@@ -195,17 +195,17 @@ export const cacheSchema = z
         'The Accept-Encoding that the origin gets (RFC 9110 §12.5.3): "asSent": that of the client; "normalise": those of zstd, br and gzip that the client accepts, in that order, or "identity". With "normalise" few variants are stored where Vary has Accept-Encoding.',
       ),
     bypass,
-    rangeReuseSeconds: seconds(0, 86_400)
+    rangeReuseSeconds: secondsOption(0, 86_400)
       .default(60)
       .describe(
         'How long Range requests reuse a stored response for which the origin states no freshness at all, so that a player that seeks does not download the file once per seek.',
       ),
-    storeAfterUses: count(1, 1000)
+    storeAfterUses: countOption(1, 1000)
       .default(1)
       .describe(
         'How often a response must have been requested recently before it is stored; 1 stores it at once, 2 keeps out responses that are requested only once.',
       ),
-    pinSeconds: seconds(0, 604_800)
+    pinSeconds: secondsOption(0, 604_800)
       .default(0)
       .describe(
         'How long a stored response that a new version has replaced is kept for clients that resume with its validator (If-Range or If-Match).',

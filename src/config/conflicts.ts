@@ -16,7 +16,7 @@ interface ListenConflict {
  * Returns every listener at the place of an earlier one. Port 0 conflicts with nothing: it is another port each time. Each socket
  * that systemd passes is for one listener.
  */
-export function listenConflicts(places: readonly ListenPlace[]): ListenConflict[] {
+export function findListenConflicts(places: readonly ListenPlace[]): ListenConflict[] {
   return places.flatMap((place, index) => {
     const earlier = places.slice(0, index).findIndex((other) => isSamePlace(other, place));
     if (earlier < 0) return [];
@@ -55,7 +55,7 @@ interface MatchConflict {
  * of a route with another problem (`isWrong`) may not be the intended one, so later routes may repeat it. An undefined element is
  * a route whose match cannot be read; it conflicts with nothing.
  */
-export function matchConflicts(
+export function findMatchConflicts(
   routes: readonly (MatchedRoute | undefined)[],
   isWrong: (index: number) => boolean,
 ): MatchConflict[] {
@@ -102,7 +102,7 @@ interface SelfOrigin {
 }
 
 /** Returns every origin and alternative that is one of the listeners. */
-export function selfOrigins(
+export function findSelfOrigins(
   routes: readonly { readonly origin: { readonly url: string; readonly alternatives: readonly string[] } }[],
   listen: readonly { readonly address: ListenPlace }[],
 ): SelfOrigin[] {

@@ -41,7 +41,7 @@ function directoryName(place: ListenPlace): string | undefined {
 }
 
 /** The facts that decide the place of an admin socket, besides the configuration. */
-export interface SocketGround {
+export interface SocketEnvironment {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The directory for temporary files. */
   readonly temporary: string;
@@ -53,7 +53,7 @@ export interface SocketGround {
 export const adminSocketName = 'admin.sock';
 
 /** Returns this user's directories for admin sockets that have no place in a store directory, the preferred one first. */
-export function runtimeDirectories({ environment, temporary, userId }: SocketGround): readonly string[] {
+export function runtimeDirectories({ environment, temporary, userId }: SocketEnvironment): readonly string[] {
   const { XDG_RUNTIME_DIR: stated = '' } = environment;
   const ours = join(temporary, `rangeway-${userId ?? 'user'}`);
   return isAbsolute(stated) ? [join(stated, 'rangeway'), ours] : [ours];

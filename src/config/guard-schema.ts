@@ -3,7 +3,17 @@
  */
 
 import * as z from 'zod';
-import { addressRange, count, fieldName, fieldText, names, seconds, secretSource, size, token } from './values.ts';
+import {
+  addressRange,
+  countOption,
+  distinctNames,
+  fieldName,
+  fieldText,
+  secondsOption,
+  secretSource,
+  size,
+  token,
+} from './values.ts';
 
 /** Which clients may use the route. */
 export const accessSchema = z
@@ -87,18 +97,18 @@ export const corsSchema = z
       .boolean()
       .default(false)
       .describe('Whether these pages may send cookies and credentials of the user. Not with "*" or "null".'),
-    methods: names(token, 20).prefault(['GET', 'HEAD']).describe('The methods that these pages may use.'),
-    requestFields: names(fieldName('Authorization'), 100)
+    methods: distinctNames(token, 20).prefault(['GET', 'HEAD']).describe('The methods that these pages may use.'),
+    requestFields: distinctNames(fieldName('Authorization'), 100)
       .default([])
       .describe(
         'The request fields that these pages may set, besides Range, If-Range and the other conditions, which are always allowed.',
       ),
-    exposeFields: names(fieldName('X-Request-Id'), 100)
+    exposeFields: distinctNames(fieldName('X-Request-Id'), 100)
       .default([])
       .describe(
         'The response fields that these pages may read, besides Accept-Ranges, Content-Range, Content-Length, Content-Encoding, ETag and Age, which are always allowed.',
       ),
-    maxAgeSeconds: seconds(0, 86_400)
+    maxAgeSeconds: secondsOption(0, 86_400)
       .default(7200)
       .describe('How long a browser may cache the answer to a preflight request.'),
   })
@@ -133,38 +143,38 @@ export const routeLimitsSchema = z
     bodyBytes: size({ min: '0B', max: '1000TB' })
       .optional()
       .describe('The largest body of a request; a larger one gets 413. Without it: any.'),
-    requestsPerClient: count(0, 1_000_000)
+    requestsPerClient: countOption(0, 1_000_000)
       .default(0)
       .describe('The most requests of one client at a time; more get 429. 0 sets no limit.'),
-    tunnelsPerClient: count(0, 1_000_000)
+    tunnelsPerClient: countOption(0, 1_000_000)
       .default(256)
       .describe('The most tunnels (WebSocket) of one client at a time; more get 429. 0 sets no limit.'),
-    tunnelIdleTimeoutSeconds: seconds(0, 604_800)
+    tunnelIdleTimeoutSeconds: secondsOption(0, 604_800)
       .default(3600)
       .describe('How long nothing may come through a tunnel, either way, before it is closed; 0 sets no limit.'),
     rate: z
       .strictObject({
-        requests: count(1, 1_000_000).describe('How many requests one client may make within "seconds".'),
-        seconds: count(1, 86_400).describe('The period for "requests".'),
-        burst: count(1, 1_000_000).optional().describe('How many of them may be made at once. Without it: all.'),
+        requests: countOption(1, 1_000_000).describe('How many requests one client may make within "seconds".'),
+        seconds: countOption(1, 86_400).describe('The period for "requests".'),
+        burst: countOption(1, 1_000_000).optional().describe('How many of them may be made at once. Without it: all.'),
       })
       .optional()
       .describe(
         'How many requests one client may make; more get 429 with Retry-After. IPv6 addresses count by their first 64 bits.',
       ),
-    fills: count(0, 1_000_000)
+    fills: countOption(0, 1_000_000)
       .default(0)
       .describe(
         'The most exchanges with the origin at a time, of all clients together; requests that need one more get 503. 0 sets no limit.',
       ),
-    fillsPerClient: count(0, 1_000_000)
+    fillsPerClient: countOption(0, 1_000_000)
       .default(0)
       .describe(
         'The most exchanges with the origin that one client may cause at a time; more get 429. 0 sets no limit.',
       ),
     amplification: z
       .strictObject({
-        factor: count(0, 1_000_000)
+        factor: countOption(0, 1_000_000)
           .default(100)
           .describe('How many bytes may come from the origin for each byte that is delivered. 0 sets no limit.'),
         freeBytes: size({ min: '1MB', max: '1000TB' })
@@ -172,7 +182,9 @@ export const routeLimitsSchema = z
           .describe(
             'How many more bytes may come for one client. When half of them are used up, transfers of that client that no client reads stop; when all are used up, it can start no new transfer.',
           ),
-        windowSeconds: seconds(1, 86_400).default(900).describe('The time in which all of freeBytes is given back.'),
+        windowSeconds: secondsOption(1, 86_400)
+          .default(900)
+          .describe('The time in which all of freeBytes is given back.'),
       })
       .prefault({})
       .describe(
@@ -238,7 +250,7 @@ type RuleName = ReturnType<typeof ruleName>;
 
 function rules(side: string, name: { readonly remove: RuleName; readonly set: RuleName; readonly add: RuleName }) {
   return {
-    remove: names(name.remove, 100).default([]).describe(`Fields that are not sent to the ${side}.`),
+    remove: distinctNames(name.remove, 100).default([]).describe(`Fields that are not sent to the ${side}.`),
     set: z
       .record(name.set, fieldText)
       .default({})

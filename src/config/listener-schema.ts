@@ -2,8 +2,8 @@
 
 import * as z from 'zod';
 import { isHostName, isLoopback, type ListenPlace } from './address.ts';
-import { listenConflicts } from './conflicts.ts';
-import { count, listenPlace, names, secretSource } from './values.ts';
+import { findListenConflicts } from './conflicts.ts';
+import { countOption, distinctNames, listenPlace, secretSource } from './values.ts';
 
 const certificate = z.strictObject({
   certFile: z
@@ -44,7 +44,7 @@ const listenerOptions = z.strictObject({
     .describe(
       'Whether HTTP/2 is spoken besides HTTP/1.1. Without it: with TLS only. HTTP/2 without TLS is for load balancers, which start it with prior knowledge (RFC 9113 §3.3).',
     ),
-  redirectToHttpsPort: count(1, 65_535)
+  redirectToHttpsPort: countOption(1, 65_535)
     .optional()
     .describe('Answers every request here with a redirect to https on this port (RFC 9110 §15.4.9), usually 443.'),
   proxyProtocol: z
@@ -80,7 +80,7 @@ export const listenSchema = z
       .min(1)
       .max(100)
       .superRefine((listeners: readonly { readonly address: ListenPlace }[], context) => {
-        for (const { index, message } of listenConflicts(listeners.map(({ address }) => address))) {
+        for (const { index, message } of findListenConflicts(listeners.map(({ address }) => address))) {
           context.addIssue({ code: 'custom', path: [index], message });
         }
       }),
@@ -106,7 +106,7 @@ const options = z.strictObject({
     .describe(
       'The token that the API demands (Authorization: Bearer): "env:NAME", or "file:PATH" relative to this file. Without it the API is served on a Unix socket only. Where other machines can connect, the metrics demand it too.',
     ),
-  hosts: names(hostName, 100)
+  hosts: distinctNames(hostName, 100)
     .default([])
     .describe(
       'Names that it accepts in Host, besides addresses and "localhost". Another name is refused: a web page may have pointed its own name at our address (DNS rebinding).',

@@ -1,16 +1,16 @@
 /** The options of a route's origin or origins: where they are, and how Rangeway talks to them. */
 
 import * as z from 'zod';
-import { count, hostChoice, names, originUrl, seconds, size } from './values.ts';
+import { countOption, distinctNames, hostChoice, originUrl, secondsOption, size } from './values.ts';
 
 const health = z
   .strictObject({
-    failures: count(1, 1000)
+    failures: countOption(1, 1000)
       .default(3)
       .describe(
         'An origin counts as ill after this many failures in a row: no connection, no answer, 502, 503 or 504.',
       ),
-    restSeconds: seconds(0.01, 3600)
+    restSeconds: secondsOption(0.01, 3600)
       .default(10)
       .describe('How long an ill origin gets no requests. Longer each time it fails again, up to ten times as long.'),
     check: z
@@ -19,9 +19,11 @@ const health = z
           .string()
           .regex(/^\/[\x21-\x7e]*$/, 'expected a path that begins with "/"')
           .describe('The path that each origin is asked for (GET), sent as it is; any 2xx or 3xx passes.'),
-        intervalSeconds: seconds(0.01, 86_400).default(10).describe('How often each origin is checked.'),
-        timeoutSeconds: seconds(0.01, 600).default(5).describe('How long the answer may take.'),
-        passes: count(1, 100).default(2).describe('An ill origin counts as well after this many passes in a row.'),
+        intervalSeconds: secondsOption(0.01, 86_400).default(10).describe('How often each origin is checked.'),
+        timeoutSeconds: secondsOption(0.01, 600).default(5).describe('How long the answer may take.'),
+        passes: countOption(1, 100)
+          .default(2)
+          .describe('An ill origin counts as well after this many passes in a row.'),
       })
       .optional()
       .describe('Active checks of every origin. Without them only requests show whether an origin is well.'),
@@ -33,12 +35,12 @@ const health = z
 
 const retries = z
   .strictObject({
-    attempts: count(0, 10)
+    attempts: countOption(0, 10)
       .default(2)
       .describe(
         'How often a request is sent again, to another origin if there is one. Where no response arrived: requests with an idempotent method and no body, and all requests that were not sent at all. After 502, 503 or 504, where there is another origin: GET and HEAD.',
       ),
-    budgetPercent: count(0, 100)
+    budgetPercent: countOption(0, 100)
       .default(20)
       .describe('Retries may be at most this many percent of the requests of the last ten seconds, plus ten.'),
   })
@@ -49,7 +51,7 @@ const originOptions = z.strictObject({
   url: originUrl.describe(
     'Where the origin is, such as "http://127.0.0.1:3000", or "unix:/run/app.sock"; a path in the URL is put before the path of every request.',
   ),
-  alternatives: names(originUrl, 100)
+  alternatives: distinctNames(originUrl, 100)
     .default([])
     .describe('More origins that serve the same, with the same path in their URLs.'),
   choice: z
@@ -67,24 +69,24 @@ const originOptions = z.strictObject({
     .describe(
       'The Host that the origin sees: "origin", its own; "keep", the one that the client sent; or a host name.',
     ),
-  connectTimeoutSeconds: seconds(0.01, 600).default(10).describe('How long making a connection may take.'),
-  headersTimeoutSeconds: seconds(0.01, 86_400)
+  connectTimeoutSeconds: secondsOption(0.01, 600).default(10).describe('How long making a connection may take.'),
+  headersTimeoutSeconds: secondsOption(0.01, 86_400)
     .default(60)
     .describe('How long the origin may take, after a request, to send the head of its response.'),
-  bodyTimeoutSeconds: seconds(0.01, 86_400)
+  bodyTimeoutSeconds: secondsOption(0.01, 86_400)
     .default(60)
     .describe('How long the origin may pause within the body of a response.'),
-  connections: count(1, 65_535)
+  connections: countOption(1, 65_535)
     .default(128)
     .describe(
       'The most connections to one origin at a time, and at most an eighth of the file descriptors of a process. Over HTTP/2 each carries up to 100 requests; connections that the origin is closing are not counted, up to as many again.',
     ),
-  connectionsPerClient: count(1, 65_535)
+  connectionsPerClient: countOption(1, 65_535)
     .optional()
     .describe(
       'The most of these connections that serve requests of one client at a time. Further requests of that client wait, and those of other clients go first. Without it: a quarter of "connections".',
     ),
-  keepAliveTimeoutSeconds: seconds(0.01, 3600)
+  keepAliveTimeoutSeconds: secondsOption(0.01, 3600)
     .default(4)
     .describe('How long an idle connection is kept for the next request. Should be less than the origin keeps it.'),
   caFile: z

@@ -4,7 +4,15 @@ import * as z from 'zod';
 import { cacheSchema } from './cache-schema.ts';
 import { accessSchema, corsSchema, fieldRulesSchema, routeLimitsSchema, securitySchema } from './guard-schema.ts';
 import { originSchema } from './origin-schema.ts';
-import { count, errorStatusOrClass, hostPattern, pathPrefix, seconds, size, trustedPeer } from './values.ts';
+import {
+  countOption,
+  errorStatusOrClass,
+  hostPattern,
+  pathPrefix,
+  secondsOption,
+  size,
+  trustedPeer,
+} from './values.ts';
 
 const match = z
   .strictObject({
@@ -28,10 +36,10 @@ const match = z
 
 const ranges = z
   .strictObject({
-    maxRanges: count(1, 1000)
+    maxRanges: countOption(1, 1000)
       .default(100)
       .describe('The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2).'),
-    coalesceGapBytes: count(0, 1_048_576)
+    coalesceGapBytes: countOption(0, 1_048_576)
       .default(80)
       .describe('Ranges of one request with fewer bytes than this between them are sent as one part.'),
   })
@@ -52,7 +60,7 @@ const fill = z
     finishMaxSizeBytes: size({ min: '0B', max: '1000TB' })
       .optional()
       .describe('With onAbort "finish": a transfer of a representation larger than this is stopped all the same.'),
-    finishMaxPerClient: count(0, 1_000_000)
+    finishMaxPerClient: countOption(0, 1_000_000)
       .default(3)
       .describe(
         'With onAbort "finish": how many transfers that no client reads any more go on at a time for one client. Further ones stop when their last reader leaves, or has got all its bytes. A transfer with a block or less left is finished all the same.',
@@ -78,12 +86,12 @@ const fill = z
       .describe(
         'How HEAD is answered where the origin states no length and nothing is stored: "origin": without a length; "fetch": the body is fetched into the store, and HEAD waits up to lengthWaitSeconds for its length. "fetch" is for clients that look for a length before they ask for ranges, such as GDAL; each HEAD can then cost the origin a whole body.',
       ),
-    resumeAttempts: count(0, 100)
+    resumeAttempts: countOption(0, 100)
       .default(6)
       .describe(
         'How often a transfer that breaks off is resumed before it is given up, after pauses of 0.1, 0.2, 0.4 seconds and so on up to 5, while its clients wait. Progress resets the count. With 0, clients are cut off at once.',
       ),
-    lengthWaitSeconds: seconds(0, 600)
+    lengthWaitSeconds: secondsOption(0, 600)
       .default(10)
       .describe(
         'How long "bytes=0-", and HEAD of a body that is being fetched, wait for a length that the origin does not state beforehand. After that the whole body is sent as it arrives, and HEAD is answered without a length. Other ranges that need the length wait until it is known.',

@@ -4,10 +4,10 @@
  */
 
 import * as z from 'zod';
-import { listenConflicts, matchConflicts, selfOrigins } from './conflicts.ts';
+import { findListenConflicts, findMatchConflicts, findSelfOrigins } from './conflicts.ts';
 import { adminSchema, listenSchema } from './listener-schema.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
-import { count, seconds, size, token, trustedPeer } from './values.ts';
+import { countOption, secondsOption, size, token, trustedPeer } from './values.ts';
 
 const storeOptions = z.strictObject({
   type: z
@@ -28,7 +28,7 @@ const storeOptions = z.strictObject({
       'The most that is stored. Beyond it, entries that are not in use are evicted. Without it: "10GB" on disk, "256MB" in memory.',
     default: '10GB',
   }),
-  lowWaterPercent: count(10, 100).optional().meta({
+  lowWaterPercent: countOption(10, 100).optional().meta({
     description:
       'When the disk store is full, entries are evicted until this much of maxSizeBytes is in use, in percent, so that not every new entry has to wait for an eviction.',
     default: 95,
@@ -56,7 +56,7 @@ const storeOptions = z.strictObject({
         'Whether the kernel sends larger ranges and bodies directly from the files of the disk store (sendfile), over plain HTTP/1. "auto": where a check at the start shows that it works, which takes Linux and Node 26 (its experimental node:ffi). "on": the same, with a warning in the log where it does not work. With both, a piece whose checksum was right within the last minute is not checked again before it is sent. "off": never, and everything that is read is checked. true and false are older names of "on" and "off".',
       default: 'auto',
     }),
-  idleFileSeconds: seconds(1, 3600).optional().meta({
+  idleFileSeconds: secondsOption(1, 3600).optional().meta({
     description:
       'How long a file of the disk store stays open after its last read. A client that reads on after a pause finds it open. The room of a file that was deleted by hand is free after at most twice this time.',
     default: 10,
@@ -121,53 +121,53 @@ const isMemoryStore = z.looseObject({ type: z.literal('memory') });
 
 const limits = z
   .strictObject({
-    targetBytes: count(256, 65_536)
+    targetBytes: countOption(256, 65_536)
       .default(8192)
       .describe('The longest request target; a longer one is answered with 414.'),
-    fieldsBytes: count(1024, 1_048_576)
+    fieldsBytes: countOption(1024, 1_048_576)
       .default(32_768)
       .describe('The largest header section of a request; a larger one is answered with 431.'),
-    fieldCount: count(10, 10_000)
+    fieldCount: countOption(10, 10_000)
       .default(200)
       .describe('The most field lines in a request; more are answered with 431.'),
-    headersTimeoutSeconds: seconds(0.01, 3600)
+    headersTimeoutSeconds: secondsOption(0.01, 3600)
       .default(30)
       .describe('How long a client may take to send the head of a request.'),
-    requestTimeoutSeconds: seconds(0, 86_400)
+    requestTimeoutSeconds: secondsOption(0, 86_400)
       .default(0)
       .describe('How long a client may take to send a whole request, its body included; 0 sets no limit.'),
-    keepAliveTimeoutSeconds: seconds(0.01, 3600)
+    keepAliveTimeoutSeconds: secondsOption(0.01, 3600)
       .default(65)
       .describe('How long a connection is kept for the next request.'),
-    idleTimeoutSeconds: seconds(0.01, 86_400)
+    idleTimeoutSeconds: secondsOption(0.01, 86_400)
       .default(120)
       .describe(
         'How long a connection may stay without a byte in either direction while a request is under way. The kernel takes bytes to send in large steps (up to 4 MiB by the defaults of Linux), so a client that reads steadily, but less than some 10 KB/s, looks idle for longer than it is.',
       ),
-    responseTimeoutSeconds: seconds(0, 604_800)
+    responseTimeoutSeconds: secondsOption(0, 604_800)
       .default(0)
       .describe('How long a client may take for a whole response; 0 sets no limit.'),
-    minBytesPerSecond: count(0, 1_000_000_000)
+    minBytesPerSecond: countOption(0, 1_000_000_000)
       .default(64)
       .describe(
         'A client that reads its response more slowly than this, over idleTimeoutSeconds, is cut off; 0 sets no limit.',
       ),
-    minUploadBytesPerSecond: count(0, 1_000_000_000)
+    minUploadBytesPerSecond: countOption(0, 1_000_000_000)
       .default(64)
       .describe(
         'A client that sends the body of a request more slowly than this, over idleTimeoutSeconds, gets 408; 0 sets no limit. Time spent waiting for the origin does not count.',
       ),
-    connections: count(0, 10_000_000)
+    connections: countOption(0, 10_000_000)
       .default(20_000)
       .describe(
         'The most connections at a time; more are closed at once. 0 sets no limit of its own. Each process keeps 1000 of its file descriptors for other uses, or half of them where it has fewer than 2000.',
       ),
-    connectionsPerClient: count(0, 1_000_000)
+    connectionsPerClient: countOption(0, 1_000_000)
       .default(1000)
       .describe(
         'The most connections from one address at a time, not counting trusted proxies; more are closed at once. 0 sets no limit.',
       ),
-    streamsPerConnection: count(1, 10_000)
+    streamsPerConnection: countOption(1, 10_000)
       .default(100)
       .describe('The most requests at a time on one connection of HTTP/2 (RFC 9113 §5.1.2).'),
   })
@@ -195,7 +195,7 @@ const routes = z
     (value: readonly unknown[], context) => {
       const comparable = value.map((route) => routeMatchSchema.safeParse(route).data);
       const wrong = new Set(context.issues.map(({ path }) => path?.[0]));
-      for (const { index, path, message } of matchConflicts(comparable, (at) => wrong.has(at))) {
+      for (const { index, path, message } of findMatchConflicts(comparable, (at) => wrong.has(at))) {
         context.addIssue({ code: 'custom', path: [index, ...path], message });
       }
     },
@@ -227,7 +227,7 @@ const options = z.strictObject({
       'The name of this proxy in Via and CDN-Loop. Without it, it is derived from the host name and the listeners.',
     ),
   workers: z
-    .union([count(1, 256), z.literal('auto')], { error: 'expected a number from 1 to 256, or "auto"' })
+    .union([countOption(1, 256), z.literal('auto')], { error: 'expected a number from 1 to 256, or "auto"' })
     .default(1)
     .describe(
       'How many processes serve, on one port and with one disk store; "auto" for one per core. With 1 a single process does all.',
@@ -236,7 +236,7 @@ const options = z.strictObject({
   limits,
   log,
   admin: adminSchema,
-  shutdownGraceSeconds: seconds(0, 3600)
+  shutdownGraceSeconds: secondsOption(0, 3600)
     .default(30)
     .describe('How long responses under way may take after the first signal to stop.'),
   routes,
@@ -246,14 +246,14 @@ const options = z.strictObject({
 export const configSchema = options.superRefine(
   ({ listen, admin, trustedProxies, workers, store, routes }, context) => {
     const places = [...listen.map(({ address }) => address), ...(typeof admin === 'object' ? [admin.listen] : [])];
-    for (const { index, message } of listenConflicts(places)) {
+    for (const { index, message } of findListenConflicts(places)) {
       if (index === listen.length) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message });
     }
     if (workers !== 1 && store.type === 'memory') {
       const message = 'several workers share a store on disk; a store in memory is for one';
       context.addIssue({ code: 'custom', path: ['workers'], message });
     }
-    for (const { path, message } of selfOrigins(routes, listen)) {
+    for (const { path, message } of findSelfOrigins(routes, listen)) {
       context.addIssue({ code: 'custom', path: [...path], message });
     }
     if (trustedProxies.length > 0) return;

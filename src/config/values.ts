@@ -75,7 +75,7 @@ export function size(limits: { readonly min: string; readonly max: string }) {
 }
 
 /** Returns the schema of a number of seconds, fractions allowed. The limits are inclusive. */
-export function seconds(min: number, max: number) {
+export function secondsOption(min: number, max: number) {
   return z
     .number({ error: ({ code }) => (code === 'invalid_type' ? 'expected a number of seconds' : undefined) })
     .min(min)
@@ -83,7 +83,7 @@ export function seconds(min: number, max: number) {
 }
 
 /** Returns the schema of a whole number. The limits are inclusive. */
-export function count(min: number, max: number) {
+export function countOption(min: number, max: number) {
   return z.int().min(min).max(max);
 }
 
@@ -205,7 +205,7 @@ export const parameterPattern = otherName.regex(
 );
 
 /** Returns the schema of a list of at most `max` distinct names. */
-export function names<T extends z.ZodType<string>>(name: T, max: number) {
+export function distinctNames<T extends z.ZodType<string>>(name: T, max: number) {
   return z
     .array(name)
     .max(max)

@@ -11,7 +11,7 @@ import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts';
 import { withReprDigest } from '../semantics/digest.ts';
 import { type EarlySelection, formatContentRange, type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
-import { bodyOfPieces, type Piece, sizeOfPieces, unreadBody } from './pieces.ts';
+import { type BodyPart, bodyOfParts, sizeOfParts, unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './problem.ts';
 import { headFields, partialFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
 import {
@@ -137,7 +137,7 @@ class Deliverer {
     }
     const framing = frameParts(selection, this.#representation.response, this.#context.random);
     if (framing === undefined) return this.#whole();
-    const pieces: Piece[] = spans.flatMap((part, index) => [
+    const pieces: BodyPart[] = spans.flatMap((part, index) => [
       { kind: 'text', bytes: framing.heads[index] ?? new Uint8Array() },
       { kind: 'span', span: part },
     ]);
@@ -162,11 +162,11 @@ class Deliverer {
     return { ...refusal, fields: this.#context.forward(refusal.fields) };
   }
 
-  #respond(status: number, fields: Fields, pieces: readonly Piece[]): ProxyResponse | Promise<ProxyResponse> {
+  #respond(status: number, fields: Fields, pieces: readonly BodyPart[]): ProxyResponse | Promise<ProxyResponse> {
     if (this.#request.method === 'HEAD') {
-      return { status, fields: headFields(fields), body: unreadBody(sizeOfPieces(pieces)) };
+      return { status, fields: headFields(fields), body: unreadBody(sizeOfParts(pieces)) };
     }
-    const body: Body | Promise<Body> = bodyOfPieces(this.#representation, pieces, this.#request);
+    const body: Body | Promise<Body> = bodyOfParts(this.#representation, pieces, this.#request);
     return body instanceof Promise
       ? body.then((opened) => ({ status, fields, body: opened }))
       : { status, fields, body };

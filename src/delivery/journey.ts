@@ -45,7 +45,7 @@ export class Journey {
   }
 
   /** Returns the response for the listener. Its `onDelivered` ends the journey. */
-  arrive(response: ProxyResponse, error?: ProxyError): ProxyResponse {
+  respond(response: ProxyResponse, error?: ProxyError): ProxyResponse {
     const headAt = this.#clock.now();
     const limited = this.allowance?.present(response) ?? response;
     const presented = this.#present === undefined ? presentProblem(this.#request, limited) : this.#present(limited);
@@ -57,9 +57,9 @@ export class Journey {
   }
 
   /** Returns the response for a request that failed. */
-  fail(thrown: unknown): ProxyResponse {
+  respondWithError(thrown: unknown): ProxyResponse {
     const error = toProxyError(thrown);
-    return this.arrive(errorResponse(error), error);
+    return this.respond(errorResponse(error), error);
   }
 
   #event(sent: ProxyResponse, headAt: number, end: Delivery, failure: ProxyError | undefined): RequestEvent {

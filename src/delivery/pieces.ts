@@ -6,11 +6,11 @@
 import { type Span, spanSize } from '../bytes/span.ts';
 import type { ByteReader, Representation } from '../cache/answer.ts';
 import { chunksOf } from '../cache/read/read-ahead.ts';
-import type { Body, BodyStream, MovableBytes, ProxyRequest, Taken } from '../http/message.ts';
+import type { Body, BodyStream, MovableBytes, NextChunk, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 
 /** A piece of a body. The end of a span may be infinity: the end of a representation of unknown length. */
-export type Piece =
+export type BodyPart =
   | { readonly kind: 'text'; readonly bytes: Uint8Array }
   | { readonly kind: 'span'; readonly span: Span };
 
@@ -23,7 +23,7 @@ export const SENT_FROM_FILE_BYTES = 32 * 1024;
 export const SENT_FROM_MEMORY_BYTES = 128 * 1024;
 
 /** Returns the length of a body of these pieces, in bytes; undefined when it is unknown. */
-export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
+export function sizeOfParts(pieces: readonly BodyPart[]): number | undefined {
   const size = pieces.reduce((sum, piece) => sum + sizeOfPiece(piece), 0);
   return Number.isFinite(size) ? size : undefined;
 }
@@ -32,12 +32,12 @@ export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
  * Returns the body, in the same tick when it is small and in memory. Reads the request's signal only when it is not. Rejects
  * with `ProxyError`, or with the signal's reason.
  */
-export function bodyOfPieces(
+export function bodyOfParts(
   representation: Representation,
-  pieces: readonly Piece[],
+  pieces: readonly BodyPart[],
   request: Pick<ProxyRequest, 'signal' | 'takesMovable'>,
 ): Body | Promise<Body> {
-  const sizeBytes = sizeOfPieces(pieces);
+  const sizeBytes = sizeOfParts(pieces);
   if (sizeBytes !== undefined && sizeBytes <= AT_ONCE_BYTES) {
     const file = request.takesMovable === true ? fileBody(representation, pieces, sizeBytes, request) : undefined;
     if (file !== undefined) return file;
@@ -56,7 +56,7 @@ export function bodyOfPieces(
  */
 function fileBody(
   representation: Representation,
-  pieces: readonly Piece[],
+  pieces: readonly BodyPart[],
   sizeBytes: number,
   request: Pick<ProxyRequest, 'signal'>,
 ): Body | undefined {
@@ -101,7 +101,7 @@ export function unreadBody(sizeBytes: number | undefined): Body {
 
 async function openBody(
   representation: Representation,
-  pieces: readonly Piece[],
+  pieces: readonly BodyPart[],
   sizeBytes: number | undefined,
   signal: AbortSignal,
 ): Promise<Body> {
@@ -110,7 +110,7 @@ async function openBody(
 
 async function openPieces(
   representation: Representation,
-  pieces: readonly Piece[],
+  pieces: readonly BodyPart[],
   signal: AbortSignal,
 ): Promise<BodyStream> {
   const spans = pieces.flatMap((piece) => (piece.kind === 'span' ? [piece.span] : []));
@@ -120,7 +120,7 @@ async function openPieces(
 /** Reads the pieces of an opened representation in order. Bytes in memory are returned without waiting. */
 class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly #reader: ByteReader;
-  readonly #pieces: readonly Piece[];
+  readonly #pieces: readonly BodyPart[];
   /** Index of the next piece. */
   #next = 0;
   /** The span that is being read. */
@@ -128,7 +128,7 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   /** Offset of the next byte in the representation. */
   #offset = 0;
 
-  constructor(reader: ByteReader, pieces: readonly Piece[]) {
+  constructor(reader: ByteReader, pieces: readonly BodyPart[]) {
     this.#reader = reader;
     this.#pieces = pieces;
   }
@@ -144,7 +144,7 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     return takenBytes;
   }
 
-  take(wantedBytes = Number.POSITIVE_INFINITY): Taken {
+  take(wantedBytes = Number.POSITIVE_INFINITY): NextChunk {
     const span = this.#enterSpan();
     if (span === undefined) return this.#takeText();
     const chunk = this.#reader.peek(this.#offset, Math.min(span.end, this.#offset + wantedBytes));
@@ -188,7 +188,7 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     return this.#span;
   }
 
-  #takeText(): Taken {
+  #takeText(): NextChunk {
     const piece = this.#pieces[this.#next];
     this.#next += 1;
     if (piece?.kind === 'text') return piece.bytes;
@@ -211,7 +211,7 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   }
 }
 
-function chunksInMemory(representation: Representation, pieces: readonly Piece[]): Uint8Array[] | undefined {
+function chunksInMemory(representation: Representation, pieces: readonly BodyPart[]): Uint8Array[] | undefined {
   const chunks: Uint8Array[] = [];
   for (const piece of pieces) {
     if (piece.kind === 'text') {
@@ -225,6 +225,6 @@ function chunksInMemory(representation: Representation, pieces: readonly Piece[]
   return chunks;
 }
 
-function sizeOfPiece(piece: Piece): number {
+function sizeOfPiece(piece: BodyPart): number {
   return piece.kind === 'text' ? piece.bytes.length : spanSize(piece.span);
 }

@@ -1,9 +1,9 @@
 /** Makes the fields of responses that come from a stored response or are relayed: 200, 206, 304, and responses to HEAD. */
 
 import type { AnswerFacts } from '../cache/answer.ts';
-import { onceForEach } from '../http/collections.ts';
+import { memoizeByObject } from '../http/collections.ts';
 import { type Field, type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
-import type { KeptFields } from '../http/message.ts';
+import type { CachedFields } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { formatCacheStatus } from '../semantics/cache-status.ts';
 import { contentDigestFields, withReprDigest } from '../semantics/digest.ts';
@@ -65,8 +65,8 @@ export type ReuseKind = 'whole' | 'partial' | 'multipart' | 'head' | 'notModifie
 export class ReuseFields {
   readonly #response: StoredResponse;
   readonly #terms: ReuseFieldTerms;
-  #whole: KeptFields | undefined;
-  #others: Partial<Record<ReuseKind, KeptFields>> | undefined;
+  #whole: CachedFields | undefined;
+  #others: Partial<Record<ReuseKind, CachedFields>> | undefined;
 
   constructor(response: StoredResponse, terms: ReuseFieldTerms) {
     this.#response = response;
@@ -74,7 +74,7 @@ export class ReuseFields {
   }
 
   /** Returns the fields of one kind: the same object each time. */
-  of(kind: ReuseKind): KeptFields {
+  of(kind: ReuseKind): CachedFields {
     if (kind === 'whole') {
       this.#whole ??= new FieldsOfKind(this, kind);
       return this.#whole;
@@ -109,10 +109,10 @@ export class ReuseFields {
 
 const contentTypeOnly = new Set(['content-type']);
 
-class FieldsOfKind implements KeptFields {
-  text: KeptFields['text'];
-  list: KeptFields['list'];
-  kept: KeptFields['kept'];
+class FieldsOfKind implements CachedFields {
+  text: CachedFields['text'];
+  list: CachedFields['list'];
+  kept: CachedFields['kept'];
   readonly #fields: ReuseFields;
   readonly #kind: ReuseKind;
 
@@ -127,10 +127,10 @@ class FieldsOfKind implements KeptFields {
 }
 
 /** Fields as presented to one client. */
-export class PresentedFields implements KeptFields {
-  text: KeptFields['text'];
-  list: KeptFields['list'];
-  kept: KeptFields['kept'];
+export class PresentedFields implements CachedFields {
+  text: CachedFields['text'];
+  list: CachedFields['list'];
+  kept: CachedFields['kept'];
   readonly #lines: Fields;
 
   constructor(lines: Fields) {
@@ -143,7 +143,7 @@ export class PresentedFields implements KeptFields {
 }
 
 /** The fields of all responses that reuse a stored one: the same array each time. */
-const fieldsOfReuse = onceForEach((response: StoredResponse) => ownFields(response, fieldsReplacedInReuse));
+const fieldsOfReuse = memoizeByObject((response: StoredResponse) => ownFields(response, fieldsReplacedInReuse));
 
 function ownFields(response: StoredResponse, replaced: ReadonlySet<string>): Fields {
   let fields = withoutFields(response.fields, replaced);
@@ -158,7 +158,7 @@ const fieldsOfWhole = new Set([...contentDigestFields, 'content-range']);
  * Picks the fields of a 206 from those of the 200, without Content-Range; returns the same array for the same fields.
  * Repr-Digest covers the whole in both (RFC 9530 §3), also where the content is multipart/byteranges.
  */
-export const partialFields = onceForEach((fields: Fields): Fields => withoutFields(fields, fieldsOfWhole));
+export const partialFields = memoizeByObject((fields: Fields): Fields => withoutFields(fields, fieldsOfWhole));
 
 /**
  * Picks the fields of a response to HEAD from those of the response to GET. It has no content, and a digest of its content

@@ -6,7 +6,7 @@
 
 import type { Span } from '../bytes/span.ts';
 import type { Clock } from '../http/clock.ts';
-import { onceForEach } from '../http/collections.ts';
+import { memoizeByObject } from '../http/collections.ts';
 import { type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -118,7 +118,7 @@ interface DeliveryRules {
 export function createDeliveryContexts(
   parts: Omit<DeliveryContext, 'rules' | 'sendsDigest'>,
 ): (route: DeliveryRules) => DeliveryContext {
-  return onceForEach(({ ranges, lengthWaitMs, cache }: DeliveryRules) => {
+  return memoizeByObject(({ ranges, lengthWaitMs, cache }: DeliveryRules) => {
     return { ...parts, rules: { ...ranges, lengthWaitMs }, sendsDigest: cache.digest };
   });
 }

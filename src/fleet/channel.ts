@@ -58,7 +58,7 @@ export interface WorkerCalls extends StoreOperations, WorkerOperations {
   /** Discards the prepared configuration. */
   abandonReload(): Promise<void>;
   /** Applies an invalidation message of another process. */
-  heed(news: InvalidationMessage): Promise<void>;
+  applyInvalidation(news: InvalidationMessage): Promise<void>;
   /** Ends after the running requests, or `graceMs` later. Resolves when nothing is left open. */
   stop(graceMs: number): Promise<void>;
 }
@@ -79,7 +79,7 @@ export interface SupervisorCalls {
   /** During a shutdown: reports that this worker has no client left. Resolves when none has: others may read from this worker. */
   drained(): Promise<void>;
   /** Sends an invalidation message to all other workers. Resolves when each of them has applied it or has ended. */
-  tell(news: InvalidationMessage): Promise<void>;
+  announce(news: InvalidationMessage): Promise<void>;
 }
 
 /** A socket that can be handed over: `net.Server.listen` takes it, and Node can send it. */

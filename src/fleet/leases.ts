@@ -4,7 +4,7 @@
  */
 
 import { untilAborted } from '../cache/collapse/flight.ts';
-import type { Holder, Lease, Right } from '../cache/fleet.ts';
+import type { Holder, Lease, LeaseResult } from '../cache/fleet.ts';
 import type { Clock } from '../http/clock.ts';
 import type { LeaseReply, Remote, SupervisorCalls } from './channel.ts';
 
@@ -29,7 +29,7 @@ export interface LeaseTable {
   /** Returns the keys whose leases a process holds. */
   keysOf(instance: string): readonly string[];
   /** Frees the leases of a process that has died, and grants it none any more. */
-  fall(instance: string): void;
+  noteDeath(instance: string): void;
 }
 
 /** How long a process waits for a holder that cannot be reached but has not died, in milliseconds. */
@@ -83,7 +83,7 @@ class Leases implements LeaseTable {
     return [...(this.#keys.get(instance) ?? [])];
   }
 
-  fall(instance: string): void {
+  noteDeath(instance: string): void {
     this.#noteFall(instance);
     for (const waiters of this.#waiters.values()) {
       for (const waiter of waiters) if (waiter.asker.instance === instance) waiter.leave();
@@ -192,7 +192,7 @@ export class LeaseClient {
   }
 
   /** See `Fleet.acquire`. */
-  acquire(key: string, signal: AbortSignal, lost?: Holder): Right | Promise<Right> {
+  acquire(key: string, signal: AbortSignal, lost?: Holder): LeaseResult | Promise<LeaseResult> {
     const lease = this.#use(key);
     if (lease !== undefined) return { kind: 'ours', lease };
     return this.#ask(key, signal, lost);
@@ -208,7 +208,7 @@ export class LeaseClient {
     );
   }
 
-  async #ask(key: string, signal: AbortSignal, lost: Holder | undefined): Promise<Right> {
+  async #ask(key: string, signal: AbortSignal, lost: Holder | undefined): Promise<LeaseResult> {
     const asking = this.#asking.get(key) ?? this.#begin(key, lost);
     asking.waiting += 1;
     let reply: LeaseReply;

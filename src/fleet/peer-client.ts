@@ -22,7 +22,13 @@ import {
   readData,
   readValue,
 } from './peer-connection.ts';
-import { describeInquiry, reviveFailure, type ToldAnswer, type ToldFailure, type ToldRelay } from './peer-messages.ts';
+import {
+  describeInquiry,
+  type FailureMessage,
+  type PeerAnswerMessage,
+  type RelayMessage,
+  reviveFailure,
+} from './peer-messages.ts';
 
 /**
  * Creates the fleet as a worker sees it. `supervisor` keeps the lease table and relays invalidation messages. The holder of a lease
@@ -37,7 +43,7 @@ export function createPeerFleet(supervisor: Remote<SupervisorCalls>, clock: Pick
     acquire: (key, signal, lost) => leases.acquire(key, signal, lost),
     hold: (key) => leases.hold(key),
     // Fails only when the supervisor is gone. Then this worker ends soon, too.
-    tell: (news) => supervisor.tell(news).catch(() => undefined),
+    announce: (news) => supervisor.announce(news).catch(() => undefined),
   };
 }
 
@@ -67,24 +73,24 @@ async function askOver(line: PeerLine, inquiry: Inquiry, version?: Version): Pro
   return { unshared, refusal, answer: reply.kind === 'own-way' ? undefined : createAnswer(reply, line) };
 }
 
-async function receiveAnswer(line: PeerLine, { request, onInterim }: Inquiry): Promise<ToldAnswer> {
+async function receiveAnswer(line: PeerLine, { request, onInterim }: Inquiry): Promise<PeerAnswerMessage> {
   for (;;) {
     const frame = await line.next(request.signal);
     switch (frame.kind) {
       case frameKinds.answer:
-        return readValue<ToldAnswer>(frame);
+        return readValue<PeerAnswerMessage>(frame);
       case frameKinds.interim:
         onInterim(readValue<InterimResponse>(frame));
         break;
       case frameKinds.failed:
-        throw reviveFailure(readValue<ToldFailure>(frame));
+        throw reviveFailure(readValue<FailureMessage>(frame));
       default:
         throw new ProxyError('internal', { detail: `expected an answer, got a frame of kind ${frame.kind}` });
     }
   }
 }
 
-function createAnswer(reply: Extract<ToldAnswer, { kind: 'representation' | 'relay' }>, line: PeerLine): Answer {
+function createAnswer(reply: Extract<PeerAnswerMessage, { kind: 'representation' | 'relay' }>, line: PeerLine): Answer {
   const bytes = new PeerBytes(line);
   const facts = { ...reply.facts, originBytes: () => bytes.originBytes };
   if (reply.kind === 'relay') return { ...facts, kind: 'relay', relay: createPeerRelay(reply.relay, bytes) };
@@ -99,7 +105,7 @@ export interface ToldPresence {
 }
 
 /** The parts of an answer that a representation is created from. */
-type AnswerHead = Pick<Extract<ToldAnswer, { kind: 'representation' }>, 'response' | 'generation' | 'sizeBytes'>;
+type AnswerHead = Pick<Extract<PeerAnswerMessage, { kind: 'representation' }>, 'response' | 'generation' | 'sizeBytes'>;
 
 /** Creates a representation from an answer. Its bytes come over the line, which is closed with it. */
 function createPeerRepresentation(head: AnswerHead, line: PeerLine, bytes: PeerBytes): Representation {
@@ -158,7 +164,7 @@ class PeerRepresentation implements Representation {
     for (;;) {
       const frame = await this.#line.next(signal);
       if (frame.kind === kind) return frame;
-      if (frame.kind === frameKinds.failed) throw reviveFailure(readValue<ToldFailure>(frame));
+      if (frame.kind === frameKinds.failed) throw reviveFailure(readValue<FailureMessage>(frame));
       if (frame.kind !== frameKinds.presence)
         throw new ProxyError('internal', { detail: `unexpected frame kind ${frame.kind}` });
     }
@@ -241,7 +247,7 @@ class PeerBytes {
         this.originBytes = this.end.originBytes;
         break;
       case frameKinds.failed:
-        throw reviveFailure(readValue<ToldFailure>(frame));
+        throw reviveFailure(readValue<FailureMessage>(frame));
       default:
       // A reply to an earlier call that was aborted.
     }
@@ -263,7 +269,7 @@ function createPeerReader(bytes: PeerBytes): ByteReader {
 }
 
 /** Creates a relay of a response that another process relays from the origin. */
-function createPeerRelay({ response, hasTrailers, ...rest }: ToldRelay, bytes: PeerBytes): Relay {
+function createPeerRelay({ response, hasTrailers, ...rest }: RelayMessage, bytes: PeerBytes): Relay {
   const body: BodyStream = {
     trailers: hasTrailers ? () => bytes.end?.trailers ?? [] : undefined,
     close: () => bytes.close(),

@@ -71,7 +71,7 @@ export function describeInquiry(inquiry: Inquiry, given: Version | undefined): P
  * Turns a question into an inquiry. Undefined where the rules of this process give another key, origin target or policy, or no
  * route: during a reload one process may use the next configuration before another does.
  */
-export function takeUpQuestion(
+export function createPeerInquiry(
   question: PeerQuestion,
   { router, gateOf }: Pick<AdmissionContext, 'router' | 'gateOf'>,
   asker: PeerAsker,
@@ -123,13 +123,13 @@ function nameRules(policy: CachePolicy): string {
 type ToldFacts = Omit<AnswerFacts, 'originBytes'>;
 
 /** A relayed response, without its body. */
-export type ToldRelay = Omit<Relay, 'response'> & {
+export type RelayMessage = Omit<Relay, 'response'> & {
   readonly response: Omit<OriginResponse, 'body'>;
   readonly hasTrailers: boolean;
 };
 
 /** An answer as it is sent to another worker. Plain data. */
-export type ToldAnswer =
+export type PeerAnswerMessage =
   /** This worker does not hold the lease, or has other rules: the one that asks has to ask for the lease again. */
   | { readonly kind: 'none' }
   | (Omit<PeerAnswer, 'answer'> &
@@ -143,11 +143,11 @@ export type ToldAnswer =
             readonly generation: string | undefined;
             readonly sizeBytes: number | undefined;
           }
-        | { readonly kind: 'relay'; readonly facts: ToldFacts; readonly relay: ToldRelay }
+        | { readonly kind: 'relay'; readonly facts: ToldFacts; readonly relay: RelayMessage }
       ));
 
 /** Returns the message about an answer. */
-export function describeAnswer(peerAnswer: PeerAnswer | undefined): ToldAnswer {
+export function describeAnswer(peerAnswer: PeerAnswer | undefined): PeerAnswerMessage {
   if (peerAnswer === undefined) return { kind: 'none' };
   const { answer, ...learned } = peerAnswer;
   if (answer === undefined) return { ...learned, kind: 'own-way' };
@@ -161,26 +161,26 @@ function factsOf({ outcome, reason, apartBy, collapsed, status }: Answer): ToldF
   return { outcome, reason, apartBy, collapsed, status };
 }
 
-function describeRelay({ response, requestAt, responseAt, evaluated, isStorable }: Relay): ToldRelay {
+function describeRelay({ response, requestAt, responseAt, evaluated, isStorable }: Relay): RelayMessage {
   const { status, fields, version, framing, sizeBytes, body } = response;
   const head = { status, fields, version, framing, sizeBytes };
   return { response: head, requestAt, responseAt, evaluated, isStorable, hasTrailers: body.trailers !== undefined };
 }
 
 /** A failure as it is sent to another worker. Plain data. */
-export interface ToldFailure {
+export interface FailureMessage {
   readonly code: string;
   readonly detail: string | undefined;
   readonly fields: Fields;
 }
 
 /** Returns the message about a failure. */
-export function describeFailure({ code, detail, fields }: ProxyError): ToldFailure {
+export function describeFailure({ code, detail, fields }: ProxyError): FailureMessage {
   return { code, detail, fields };
 }
 
 /** Restores a failure. An unknown code becomes `internal`. */
-export function reviveFailure({ code, detail, fields }: ToldFailure): ProxyError {
+export function reviveFailure({ code, detail, fields }: FailureMessage): ProxyError {
   const isKnown = Object.hasOwn(errorKinds, code);
   const options = { fields, ...(detail === undefined ? {} : { detail }) };
   return new ProxyError(isKnown ? (code as ErrorCode) : 'internal', options);

@@ -23,11 +23,11 @@ import {
   readValue,
 } from './peer-connection.ts';
 import {
+  createPeerInquiry,
   describeAnswer,
   describeFailure,
   type PeerInquiry,
   type PeerQuestion,
-  takeUpQuestion,
 } from './peer-messages.ts';
 
 /**
@@ -175,7 +175,7 @@ class PeerSession {
     const { cache, admission } = this.#options;
     const { signal } = this.#gone;
     const asker = { signal, onInterim: (interim: unknown) => this.#send(frameKinds.interim, interim) };
-    const taken = takeUpQuestion(question, admission(), asker);
+    const taken = createPeerInquiry(question, admission(), asker);
     const peerAnswer = taken && (await cache.answerPeer(taken.inquiry, question.given));
     this.#onSent = taken?.onSent ?? this.#onSent;
     this.#answer = peerAnswer?.answer;

@@ -23,7 +23,7 @@ import {
   type BackoffOptions,
   type ForkWorker,
   type HeartbeatOptions,
-  type Incumbent,
+  type SlotProcess,
   WorkerSlot,
 } from './worker-slot.ts';
 
@@ -55,7 +55,7 @@ export class Supervisor {
   readonly #parts: SupervisorParts;
   readonly #slots: readonly WorkerSlot[];
   /** Processes that have, or may have, the store open. */
-  readonly #holding = new Set<Incumbent>();
+  readonly #holding = new Set<SlotProcess>();
   /** Instances that died with the store open, and whose remains no worker has removed yet. */
   readonly #fallen = new Set<string>();
   /** Set while a worker opens the store and no other process has it open. */
@@ -200,7 +200,7 @@ export class Supervisor {
     });
   }
 
-  #fork(id: number): Incumbent {
+  #fork(id: number): SlotProcess {
     const instance = `w${id}${this.#parts.randomId()}`;
     return { instance, process: this.#parts.fork(this.#callsOf(instance)) };
   }
@@ -217,7 +217,7 @@ export class Supervisor {
         this.#noteDrained();
         return this.#allDrained.promise;
       },
-      tell: (news) => this.#tellOthers(instance, news),
+      announce: (news) => this.#tellOthers(instance, news),
     };
   }
 
@@ -229,7 +229,7 @@ export class Supervisor {
   }
 
   /** Makes a process serve. The first worker opens the store alone, and no worker starts during a reload. */
-  async #admit(slot: number, incumbent: Incumbent): Promise<void> {
+  async #admit(slot: number, incumbent: SlotProcess): Promise<void> {
     // Until the process is up, the ends of other workers may still be reported.
     await incumbent.process.remote.beat();
     for (;;) {
@@ -253,7 +253,7 @@ export class Supervisor {
     await admitted;
   }
 
-  async #start(slot: number, incumbent: Incumbent, isFirst: boolean): Promise<void> {
+  async #start(slot: number, incumbent: SlotProcess, isFirst: boolean): Promise<void> {
     const { instance, process } = incumbent;
     const { remote } = process;
     this.#holding.add(incumbent);
@@ -266,7 +266,7 @@ export class Supervisor {
     this.#addresses = addresses;
   }
 
-  #forget(incumbent: Incumbent): void {
+  #forget(incumbent: SlotProcess): void {
     void this.#passLeasesOn(incumbent.instance);
     if (this.#holding.delete(incumbent)) this.#fallen.add(incumbent.instance);
     // The remains of a forgotten worker are removed when the next first worker opens the store.
@@ -286,7 +286,7 @@ export class Supervisor {
       await this.#tellOthers(instance, { kind: 'store', change: { kind: 'fallen', instances: [instance] } });
     if (!this.#isStopping && keys.length > 0)
       await this.#tellOthers(instance, { kind: 'store', change: { kind: 'keys', keys } });
-    leases.fall(instance);
+    leases.noteDeath(instance);
   }
 
   #noteDrained(): void {
@@ -303,7 +303,7 @@ export class Supervisor {
 /** A worker that takes part in a reload. Later workers of its slot do not. */
 interface Member {
   readonly slot: WorkerSlot;
-  readonly incumbent: Incumbent;
+  readonly incumbent: SlotProcess;
 }
 
 /**
@@ -388,7 +388,7 @@ async function relayNews(
 async function relayToOne(
   news: InvalidationMessage,
   slot: WorkerSlot,
-  { process }: Incumbent,
+  { process }: SlotProcess,
   clock: Pick<Clock, 'after'>,
 ): Promise<void> {
   const end = (reason: string): void => {
@@ -396,7 +396,7 @@ async function relayToOne(
   };
   const cancel = clock.after(HEED_MS, () => end(`it did not apply an invalidation within ${HEED_MS / 1000} s`));
   try {
-    await process.remote.heed(news);
+    await process.remote.applyInvalidation(news);
   } catch (error) {
     if (!(error instanceof ChannelGone)) end(`it could not apply an invalidation: ${(error as Error).message}`);
     await process.ended;

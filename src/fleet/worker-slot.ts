@@ -17,7 +17,7 @@ import {
 } from './channel.ts';
 
 /** The process in a slot. */
-export interface Incumbent {
+export interface SlotProcess {
   /** Identifies it among all workers that ever ran in the fleet. */
   readonly instance: string;
   readonly process: WorkerProcess;
@@ -34,15 +34,15 @@ interface SlotParts {
   readonly backoff: BackoffOptions;
   readonly heartbeat: HeartbeatOptions;
   /** Starts a process. */
-  readonly fork: () => Incumbent;
+  readonly fork: () => SlotProcess;
   /** Makes a process serve. Rejects where it cannot. */
-  readonly admit: (incumbent: Incumbent) => Promise<void>;
+  readonly admit: (incumbent: SlotProcess) => Promise<void>;
   /** Called when the worker begins or ceases to serve or to answer. */
   readonly onChange: () => void;
   /** Whether no worker of the fleet serves. */
   readonly isAlone: () => boolean;
   /** Called when the process has ended. */
-  readonly onEnded: (incumbent: Incumbent) => void;
+  readonly onEnded: (incumbent: SlotProcess) => void;
 }
 
 /** The state of a slot; `away` while it has no process. */
@@ -58,7 +58,7 @@ const STOP_MARGIN_MS = 5000;
 export class WorkerSlot {
   readonly #parts: SlotParts;
   #state: SlotState = 'away';
-  #incumbent: Incumbent | undefined;
+  #incumbent: SlotProcess | undefined;
   #isSilent = false;
   #hasServed = false;
   /** `kept`: a worker that ends is replaced. Begins when the first worker serves; `over` from the moment the slot is to end. */
@@ -83,7 +83,7 @@ export class WorkerSlot {
   }
 
   /** The process, from its start to its end. */
-  get incumbent(): Incumbent | undefined {
+  get incumbent(): SlotProcess | undefined {
     return this.#incumbent;
   }
 
@@ -169,7 +169,7 @@ export class WorkerSlot {
     return undefined;
   }
 
-  #serve({ process }: Incumbent): void {
+  #serve({ process }: SlotProcess): void {
     this.#state = 'serving';
     const message = `worker ${this.id} serves`;
     if (this.#hasServed) this.#tell('info', 'replaced', `${message} again`, `process ${process.pid}`);
@@ -211,7 +211,7 @@ export class WorkerSlot {
     if (this.#state === 'serving') this.#parts.onChange();
   }
 
-  #leave(incumbent: Incumbent, ending: Ending): void {
+  #leave(incumbent: SlotProcess, ending: Ending): void {
     const wasStopping = this.#state === 'stopping';
     this.#incumbent = undefined;
     this.#state = 'away';

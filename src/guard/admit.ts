@@ -15,7 +15,7 @@ import { originTarget, type Route, type Router } from '../routing/router.ts';
 import { isLoop } from '../semantics/message-forwarding.ts';
 import { type Client, type ForwardingTrust, identify } from './client.ts';
 import {
-  answerAsLast,
+  answerUnforwarded,
   forwardedRequestFields,
   forwardedResponseFields,
   tunnelRequestFields,
@@ -50,7 +50,7 @@ export function admit(
 ): Admitted | Promise<Admitted> {
   const { request, client } = identify(received, context.trust);
   journey.client = client.address;
-  const last = answerAsLast(request);
+  const last = answerUnforwarded(request);
   if (last !== undefined) return { kind: 'answered', response: last };
   if (isLoop(request.fields, context.pseudonym)) throw new ProxyError('loop_detected');
   const routed = routeRequest(request, context.router);
@@ -74,7 +74,7 @@ export async function examine(
   context: AdmissionContext,
 ): Promise<Extract<Admitted, { kind: 'passed' | 'answered' }>> {
   const { request, client } = identify(received, context.trust);
-  const last = answerAsLast(request);
+  const last = answerUnforwarded(request);
   if (last !== undefined) return { kind: 'answered', response: last };
   if (isLoop(request.fields, context.pseudonym)) throw new ProxyError('loop_detected');
   const routed = routeRequest(request, context.router);

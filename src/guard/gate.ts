@@ -8,7 +8,7 @@ import { type ErrorPages, presentProblem } from '../delivery/problem.ts';
 import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Routed } from '../routing/inquiry.ts';
-import { type Access, forOneRequest } from './access/access.ts';
+import { type Access, withNoStore } from './access/access.ts';
 import type { Client } from './client.ts';
 import { type Presentation, plainPresentation } from './fields/presentation.ts';
 import {
@@ -111,7 +111,7 @@ export function createGate({ access, allowances, presentation, purge, errorPages
     present(request, response) {
       const presented = presentation.present(request, presentProblem(request, response, errorPages));
       // After the operator's rules for fields: these do not decide which caches may store a response.
-      return access.present(presented.problem === undefined ? presented : forOneRequest(presented));
+      return access.present(presented.problem === undefined ? presented : withNoStore(presented));
     },
     presentInterim: (fields) => presentation.presentInterim(fields),
   };
@@ -173,7 +173,7 @@ class NoAllowance implements Allowance {
  * it gets no requests from outside. The origin is used within the limits for all clients together. `name` makes the name of its
  * client unique; no other client has such a name (`clientName`).
  */
-export function createInsideGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
+export function createInternalGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
   const client = `inside ${name}`;
   return {
     admit(request, _client, routed, notes) {

@@ -19,7 +19,7 @@ export type PurgeKind = 'url' | 'prefix' | 'tag';
 /** Which clients may purge on a route, and how. */
 export interface PurgeRules {
   /** Checks whether the client with this address may purge; the empty address stands for peers of Unix sockets. */
-  readonly isNamed: PeerList;
+  readonly mayPurge: PeerList;
   readonly kinds: ReadonlySet<PurgeKind>;
 }
 
@@ -107,8 +107,8 @@ function describeTags(tags: readonly string[]): string {
 function isNamed({ fields, peer }: ProxyRequest, { address, forwardedFor }: Client, rules: PurgeRules): boolean {
   if (forwardedFor.length === 0 && isForwarded(fields)) return false;
   if (hasField(fields, 'origin') || hasField(fields, 'sec-fetch-site')) return false;
-  if (address !== '') return rules.isNamed(address);
-  return peer.address === '' && forwardedFor.length === 0 && rules.isNamed('');
+  if (address !== '') return rules.mayPurge(address);
+  return peer.address === '' && forwardedFor.length === 0 && rules.mayPurge('');
 }
 
 function readOptions(fields: Fields): { readonly mode: 'hard' | 'soft'; readonly isPrefix: boolean } {

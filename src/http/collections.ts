@@ -23,7 +23,7 @@ class ReturnedObject {
  * it must not change. The result is in a private field of the object: a WeakMap with an element for each stored response costs
  * each hit a look-up, and the garbage collector a fifth of its time.
  */
-export function onceForEach<K extends object, V>(work: (of: K) => V): (of: K) => V {
+export function memoizeByObject<K extends object, V>(work: (of: K) => V): (of: K) => V {
   class Known extends ReturnedObject {
     readonly #result: V;
 

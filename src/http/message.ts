@@ -15,7 +15,7 @@ export interface BodyStream extends AsyncIterable<Uint8Array> {
    * Returns the next chunk of the iteration, without waiting for it. May be called between the steps of the iteration, or
    * instead of them. Does not throw. The chunk may be longer than `wantedBytes`.
    */
-  readonly take?: ((wantedBytes?: number) => Taken) | undefined;
+  readonly take?: ((wantedBytes?: number) => NextChunk) | undefined;
   /**
    * Has the system put `head`, and then the next bytes of the body, into a non-blocking socket (its descriptor), and skips the
    * bytes that it took. Returns how many bytes of both together it took, at once and for good; 0 where the next bytes cannot be
@@ -46,7 +46,7 @@ export interface MovableBytes {
 }
 
 /** A chunk; `end` after the last one; `later` where the iteration must be used, which waits for the next chunk, or throws. */
-export type Taken = Uint8Array | 'end' | 'later';
+export type NextChunk = Uint8Array | 'end' | 'later';
 
 /** The body of a response. `sizeBytes` is the Content-Length; undefined when it is unknown beforehand. */
 export type Body =
@@ -158,7 +158,7 @@ export interface PlainSource {
 }
 
 /** The fields that all hits of one stored response have, and the forms that a listener has made of them for the next hits. */
-export interface KeptFields {
+export interface CachedFields {
   /** Returns the field lines. They may be made anew on each call, because a listener keeps its own form of them. */
   lines(): Fields;
   /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined until they were made. */
@@ -171,7 +171,7 @@ export interface KeptFields {
 /** A response from memory that can be written at once. */
 export interface Hit {
   readonly status: number;
-  readonly fields: KeptFields;
+  readonly fields: CachedFields;
   /** The values that differ from hit to hit: Age, Cache-Status, and Content-Range in a 206. */
   readonly ageSeconds: number;
   readonly cacheStatus: string;

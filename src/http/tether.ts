@@ -1,7 +1,7 @@
 /** A signal that follows another one until it is released. */
 
 /** Like the result of `AbortSignal.any`, but without its cost: weak references and work for the garbage collector. */
-export interface Tether {
+export interface FollowingSignal {
   readonly signal: AbortSignal;
   /** Aborts this signal, whether or not the followed one is aborted. */
   abort(reason: unknown): void;
@@ -10,7 +10,7 @@ export interface Tether {
 }
 
 /** Creates a signal that is aborted with `followed`, for the same reason. */
-export function createTether(followed: AbortSignal): Tether {
+export function createFollowingSignal(followed: AbortSignal): FollowingSignal {
   const own = new AbortController();
   const follow = () => own.abort(followed.reason);
   if (followed.aborted) follow();

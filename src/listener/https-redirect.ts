@@ -24,8 +24,8 @@ export function createHttpsRedirect({ port, clock, emit }: HttpsRedirectOptions)
   return (request) => {
     const journey = new Journey(request, clock, emit);
     const location = httpsLocation(request, port);
-    if (location !== undefined) return journey.arrive(redirect(location));
-    return journey.fail(new ProxyError('malformed_request', { detail: 'no host to redirect to' }));
+    if (location !== undefined) return journey.respond(redirect(location));
+    return journey.respondWithError(new ProxyError('malformed_request', { detail: 'no host to redirect to' }));
   };
 }
 

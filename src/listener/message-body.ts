@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream';
 import type { BodyStream } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
-import type { Pacer } from './timeouts.ts';
+import type { ClientProgress } from './timeouts.ts';
 
 /** An HTTP/1 message or an HTTP/2 stream of Node. */
 export interface Message extends Readable {
@@ -36,7 +36,7 @@ interface Waiting {
  * The message flows only while a reader waits, so that a slow reader slows the sender. When the body breaks off, or is closed
  * during a read, the reader gets an error: the body never looks complete.
  */
-export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, Pacer {
+export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, ClientProgress {
   readonly #message: Message;
   readonly #options: MessageBodyOptions;
   readonly #chunks: Uint8Array[] = [];

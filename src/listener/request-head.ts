@@ -29,7 +29,7 @@ export type HeadReading =
   | { readonly kind: 'fault'; readonly code: ErrorCode; readonly detail: string };
 
 /** Converts a plain HTTP/1.1 head into a `ParsedHead` with all its field lines. */
-export function spellOut(head: PlainHead): ParsedHead {
+export function toParsedHead(head: PlainHead): ParsedHead {
   const { method, target } = head;
   return { method, target, version: '1.1', fields: head.readFields() };
 }

@@ -18,7 +18,7 @@ import {
   type ProxyResponse,
 } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { Pace } from './timeouts.ts';
+import type { RateLimits } from './timeouts.ts';
 
 /** The head of a response, independent of the protocol. */
 export interface ResponseHead {
@@ -78,7 +78,7 @@ export interface ResponseContext {
   /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
   /** Breaks off responses that clients read too slowly. */
-  readonly pace: Pace;
+  readonly pace: RateLimits;
 }
 
 /**

@@ -12,7 +12,7 @@ import type { ListenerLimits } from './listener.ts';
 const period = { least: 20, most: 5_000 };
 
 /** The progress of a client that reads a response or sends a request body. */
-export interface Pacer {
+export interface ClientProgress {
   /** Whether the proxy waits for the client: to take written bytes, or to send wanted bytes. */
   readonly isBehind: boolean;
   /** Bytes that the client has taken or sent so far. */
@@ -20,9 +20,9 @@ export interface Pacer {
 }
 
 /** Ends responses and request bodies whose client is too slow. */
-export interface Pace {
+export interface RateLimits {
   /** Watches a response or a request body. `giveUp` is called at most once. The returned function ends the watch. */
-  watch(client: Pacer, giveUp: (error: ProxyError) => void): () => void;
+  watch(client: ClientProgress, giveUp: (error: ProxyError) => void): () => void;
 }
 
 /** Options of a pace. */
@@ -46,7 +46,7 @@ interface PaceRules {
 
 /** One watched response or request body. */
 interface Watch {
-  readonly client: Pacer;
+  readonly client: ClientProgress;
   readonly startedAt: number;
   readonly giveUp: (error: ProxyError) => void;
   /** The check since which the client has been behind at every check, and the bytes taken by then. */
@@ -55,18 +55,18 @@ interface Watch {
 }
 
 const nothing = (): void => {};
-const unwatched: Pace = { watch: () => nothing };
+const unwatched: RateLimits = { watch: () => nothing };
 
 /**
  * Creates the pace of responses, with two limits: the time from the head of a response to its end, and a minimum rate at which
  * the client reads, averaged over `idleTimeoutMs`. The rate does not apply to a client that has taken everything written so far.
  * Responses are checked periodically, so that a short response costs almost nothing.
  */
-export function createPace({
+export function createRateLimits({
   limits: { responseTimeoutMs, minBytesPerSecond, idleTimeoutMs },
   now,
   after,
-}: PaceOptions<'responseTimeoutMs' | 'minBytesPerSecond' | 'idleTimeoutMs'>): Pace {
+}: PaceOptions<'responseTimeoutMs' | 'minBytesPerSecond' | 'idleTimeoutMs'>): RateLimits {
   const rates = { bytesPerSecond: minBytesPerSecond, averageMs: idleTimeoutMs };
   return createSteadyPace({ timeoutMs: responseTimeoutMs, ...rates, code: 'client_gone', verb: 'took' }, now, after);
 }
@@ -79,30 +79,30 @@ export function createUploadPace({
   limits: { minUploadBytesPerSecond, idleTimeoutMs },
   now,
   after,
-}: PaceOptions<'minUploadBytesPerSecond' | 'idleTimeoutMs'>): Pace {
+}: PaceOptions<'minUploadBytesPerSecond' | 'idleTimeoutMs'>): RateLimits {
   const rates = { bytesPerSecond: minUploadBytesPerSecond, averageMs: idleTimeoutMs };
   return createSteadyPace({ timeoutMs: 0, ...rates, code: 'request_timeout', verb: 'sent' }, now, after);
 }
 
-function createSteadyPace(rules: PaceRules, now: () => number, after: After): Pace {
+function createSteadyPace(rules: PaceRules, now: () => number, after: After): RateLimits {
   const hasRate = rules.bytesPerSecond > 0 && rules.averageMs > 0;
   return rules.timeoutMs > 0 || hasRate ? new SteadyPace(rules, now, after) : unwatched;
 }
 
-class SteadyPace implements Pace {
+class SteadyPace implements RateLimits {
   readonly #rules: PaceRules;
   readonly #now: () => number;
   readonly #watches = new ShortLivedSet<Watch>();
-  readonly #rounds: Rounds;
+  readonly #rounds: PeriodicCheck;
 
   constructor(rules: PaceRules, now: () => number, after: After) {
     this.#rules = rules;
     this.#now = now;
     const limits = [rules.timeoutMs, rules.bytesPerSecond > 0 ? rules.averageMs : 0];
-    this.#rounds = createRounds(after, roundPeriod(limits, period), () => this.#look());
+    this.#rounds = createPeriodicCheck(after, roundPeriod(limits, period), () => this.#look());
   }
 
-  watch(client: Pacer, giveUp: (error: ProxyError) => void): () => void {
+  watch(client: ClientProgress, giveUp: (error: ProxyError) => void): () => void {
     const startedAt = this.#now();
     const watch: Watch = { client, startedAt, giveUp, behindSince: undefined, takenBefore: 0 };
     const place = this.#watches.add(watch);
@@ -151,11 +151,11 @@ class SteadyPace implements Pace {
 const keepAliveExtraMs = 1_000;
 
 /** What a connection waits for: its first request, the next request, the rest of a head, the rest of a body, or none of these. */
-export type Waiting = 'first' | 'next' | 'head' | 'body' | 'nothing';
+export type ConnectionPhase = 'first' | 'next' | 'head' | 'body' | 'nothing';
 
 /** The state of a connection at one check. */
-export interface View {
-  readonly waiting: Waiting;
+export interface ConnectionSnapshot {
+  readonly waiting: ConnectionPhase;
   /** Number of requests that have begun on the connection. */
   readonly requests: number;
   /** A number that changes whenever the client sends or takes bytes. */
@@ -204,7 +204,7 @@ export class ConnectionWatch {
     this.#timeouts = timeouts;
   }
 
-  look({ waiting, requests, progress, isClientsTurn }: View): Passed {
+  look({ waiting, requests, progress, isClientsTurn }: ConnectionSnapshot): Passed {
     const { headLooks, requestLooks, keptLooks, idleLooks } = this.#timeouts;
     const isArriving = waiting !== 'next' && waiting !== 'nothing';
     this.#requestLooks = isArriving && requests === this.#requests ? this.#requestLooks + 1 : 0;
@@ -226,7 +226,7 @@ export const unreferencedTimers: After = (delayMs, callback) => {
 };
 
 /** A periodic check. */
-export interface Rounds {
+export interface PeriodicCheck {
   /** Starts the rounds unless they are running. */
   begin(): void;
   /** Stops the rounds. */
@@ -240,7 +240,7 @@ export function roundPeriod(limitsMs: readonly number[], { least, most }: { leas
 }
 
 /** Creates rounds. The first check comes one period after `begin`; the rounds go on as long as `look` returns true. */
-export function createRounds(after: After, periodMs: number, look: () => boolean): Rounds {
+export function createPeriodicCheck(after: After, periodMs: number, look: () => boolean): PeriodicCheck {
   let callOff: (() => void) | undefined;
   const wait = (): void => {
     callOff = after(periodMs, () => {

@@ -8,7 +8,7 @@ import { type Fields, hasField, withField, withoutFields } from '../http/fields.
 import type { Delivery, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Hold } from '../origin/group/origin-group.ts';
-import { isOriginFault, isUnwell } from '../origin/group/resend.ts';
+import { isFailureResponse, isOriginFault } from '../origin/group/resend.ts';
 import { hostOfOrigin, socketPathOf } from '../origin/origin.ts';
 import { originError } from '../origin/origin-error.ts';
 import { withoutConnectionFields } from '../semantics/message-forwarding.ts';
@@ -209,7 +209,7 @@ class Attempt {
     this.#stage = 'answered';
     clearTimeout(this.#deadline);
     const status = answer.statusCode ?? 502;
-    this.#route.hold?.report(isUnwell({ status }) ? 'failed' : 'well', `status ${status}`);
+    this.#route.hold?.report(isFailureResponse({ status }) ? 'failed' : 'well', `status ${status}`);
     const length = answer.headers['content-length'];
     const sizeBytes = length === undefined ? undefined : Number(length);
     const stream = new MessageBody(answer, {

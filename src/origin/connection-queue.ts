@@ -1,6 +1,6 @@
 /** Queues requests that wait for a connection: clients take turns, and no client holds more than its share of the connections. */
 
-import type { Errand } from './origin.ts';
+import type { ChargedClients } from './origin.ts';
 
 /** The maximum numbers of running requests. */
 export interface QueueRules {
@@ -41,9 +41,9 @@ export class ConnectionQueue {
     this.#rules = rules;
   }
 
-  /** Takes a place in the queue. The holder of its connection is the errand's client, or another that wants it and had an earlier turn. */
-  join(errand?: Errand): Turn {
-    return new Place(this, errand);
+  /** Takes a place in the queue. The holder of its connection is the charged's client, or another that wants it and had an earlier turn. */
+  join(charged?: ChargedClients): Turn {
+    return new Place(this, charged);
   }
 
   /** Takes a connection for a client where one is free and no request waits; returns whether it did. */
@@ -119,7 +119,7 @@ const none = Symbol('none');
 
 class Place implements Turn {
   readonly #queue: ConnectionQueue;
-  readonly #errand: Errand | undefined;
+  readonly #charged: ChargedClients | undefined;
   #state: 'new' | 'waiting' | 'busy' | 'over' = 'new';
   #send: (() => void) | undefined;
   /** The clients in whose lines the place waits. */
@@ -127,14 +127,14 @@ class Place implements Turn {
   /** The client that holds the connection. */
   #holder: Client;
 
-  constructor(queue: ConnectionQueue, errand: Errand | undefined) {
+  constructor(queue: ConnectionQueue, charged: ChargedClients | undefined) {
     this.#queue = queue;
-    this.#errand = errand;
+    this.#charged = charged;
   }
 
   begin(send: () => void): void {
     if (this.#state !== 'new') return;
-    const client = this.#errand?.client;
+    const client = this.#charged?.client;
     if (this.#queue.takeFree(client)) {
       this.#state = 'busy';
       this.#holder = client;
@@ -144,10 +144,10 @@ class Place implements Turn {
     this.#state = 'waiting';
     this.#send = send;
     this.#want(client);
-    if (this.#errand === undefined) return;
+    if (this.#charged === undefined) return;
     const onWanted = (client: string): void => this.#want(client);
-    this.#errand.onWanted = onWanted;
-    const { wanters = this.#errand.askers } = this.#errand;
+    this.#charged.onWanted = onWanted;
+    const { bodyClients: wanters = this.#charged.headClients } = this.#charged;
     for (const client of wanters?.() ?? []) this.#want(client);
   }
 
@@ -178,6 +178,6 @@ class Place implements Turn {
 
   #stopWaiting(): void {
     if (this.#clients !== undefined) this.#queue.withdraw(this, this.#clients);
-    if (this.#errand !== undefined) this.#errand.onWanted = undefined;
+    if (this.#charged !== undefined) this.#charged.onWanted = undefined;
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import { type Field, type Fields, fieldLines, trimWhitespace } from '../http/fields.ts';
-import type { BodyStream, Taken } from '../http/message.ts';
+import type { BodyStream, NextChunk } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { withoutConnectionFields } from '../semantics/message-forwarding.ts';
 import type { Framing, OriginRequest, OriginResponse } from './origin.ts';
@@ -40,7 +40,7 @@ export class OriginExchange {
   readonly #carrier: Carrier;
   readonly #onOver: () => void;
   readonly #settle: PromiseWithResolvers<OriginResponse>;
-  readonly #onAbort = (): void => this.#abort(goneError(this.#request.signal));
+  readonly #onAbort = (): void => this.#abort(abortError(this.#request.signal));
   #stage: Stage = 'connecting';
   #interims = 0;
   #framing: Framing | undefined;
@@ -141,7 +141,7 @@ export class OriginExchange {
 }
 
 /** Returns the reason of an abort where it is a `ProxyError`, as of a fill that was given up; any other abort is `client_gone`. */
-export function goneError(signal: AbortSignal): ProxyError {
+export function abortError(signal: AbortSignal): ProxyError {
   const reason: unknown = signal.reason;
   return reason instanceof ProxyError ? reason : new ProxyError('client_gone', { cause: reason });
 }
@@ -258,7 +258,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     return this;
   }
 
-  take(): Taken {
+  take(): NextChunk {
     const chunk = this.#chunks.shift();
     if (chunk !== undefined) {
       this.#unreadBytes -= chunk.length + chunkBytes;

@@ -5,7 +5,7 @@
 
 import type { Fields } from '../http/fields.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { BegunEvent, Emit } from '../telemetry/events.ts';
+import type { Emit, StartEvent } from '../telemetry/events.ts';
 import { WatchedBody } from './group/resend.ts';
 import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
 
@@ -43,7 +43,7 @@ export interface ObservedOriginOptions {
   readonly tracer?: ExchangeTracer | undefined;
 }
 
-const begun: BegunEvent = { kind: 'begun', what: 'exchange' };
+const begun: StartEvent = { kind: 'begun', what: 'exchange' };
 
 /** Wraps an origin to observe its exchanges. */
 export function createObservedOrigin(origin: Origin, options: ObservedOriginOptions): Origin {

@@ -7,13 +7,13 @@ import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse } from '../http/message.ts';
 
 /** The clients of a transfer, for the limits per client. One object for each transfer, however often it is resumed. */
-export interface Errand {
+export interface ChargedClients {
   /** The client that is charged: the one that began the transfer. */
   client: string;
   /** Returns the clients that want the next bytes; undefined where only `client` can. */
-  wanters: (() => readonly string[]) | undefined;
+  bodyClients: (() => readonly string[]) | undefined;
   /** Returns the clients that wait for the head of the response; absent where only `client` can. */
-  askers?: (() => readonly string[]) | undefined;
+  headClients?: (() => readonly string[]) | undefined;
   /** Called with each further client that wants the transfer. Set by the connection queue while the request waits there. */
   onWanted?: ((client: string) => void) | undefined;
 }
@@ -30,7 +30,7 @@ export interface OriginRequest {
   readonly signal: AbortSignal;
   readonly onInterim?: ((interim: InterimResponse) => void) | undefined;
   /** Absent where no client is charged. */
-  readonly errand?: Errand | undefined;
+  readonly charged?: ChargedClients | undefined;
   /** Whether the request was sent before, and is sent again because no usable response came. */
   readonly isResent?: boolean;
   /** The fields with the trace of the request that caused this one, where this one is not sent for that request alone. */

@@ -4,7 +4,7 @@
 export type RangeMode = 'auto' | 'never' | 'always';
 
 /** What is known about an origin's ranges, and the observations that change it. */
-export interface RangeAbility {
+export interface RangeSupport {
   /** Whether a part may be requested while there are no bytes yet: if the whole arrives instead, it is of use. */
   readonly mayAsk: boolean;
   /** Whether a part may be requested where the whole would be of no use, because it is being transferred or stored already. */
@@ -25,7 +25,7 @@ export interface RangeAbility {
   /** Notes the whole in place of a requested part. One such resource says nothing about an origin that sends parts of others. */
   noteWhole(): void;
   /** Notes a part that cannot be combined with others. As `noteWhole`, but such a part is of no use at all. */
-  noteUnnamed(): void;
+  noteUncombinable(): void;
   /** Notes a response that did not match its request. The reason is logged once. */
   distrust(reason: string): void;
 }
@@ -42,7 +42,7 @@ export interface RangeAbilityOptions {
 }
 
 /** Creates an ability that learns from responses. An origin without ranges may support them later, so it is tried again. */
-export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: RangeAbilityOptions): RangeAbility {
+export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: RangeAbilityOptions): RangeSupport {
   let notBeforeAt = Number.NEGATIVE_INFINITY;
   let notMoreBeforeAt = Number.NEGATIVE_INFINITY;
   let isKnown = mode === 'always';
@@ -84,7 +84,7 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
     noteWhole() {
       if (!isKnown) notMoreBeforeAt = now() + forgetAfterMs;
     },
-    noteUnnamed() {
+    noteUncombinable() {
       if (isKnown) return;
       refrain();
       isUnnamed = true;

@@ -118,7 +118,7 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   const queue = new ConnectionQueue({ connections, perClient: () => connectionsPerClient });
 
   const send = (request: OriginRequest): Promise<OriginResponse> => {
-    const turn = queue.join(request.errand);
+    const turn = queue.join(request.charged);
     const exchange = new OriginExchange(request, { isTls, version: '1.1' }, () => turn.leave());
     const dispatch = () => pool.dispatch(dispatchOptions(request, url.hostname, isKeptAfterHead), exchange);
     // undici sends no head before the first bytes of the body. Without this wait the request would hold a connection until then.

@@ -4,7 +4,7 @@
  */
 
 import type { KeyPattern } from '../cache/fleet.ts';
-import { onceForEach } from '../http/collections.ts';
+import { memoizeByObject } from '../http/collections.ts';
 import { spellingTag } from '../semantics/invalidation.ts';
 import { type QuerySelection, selectParameters } from '../semantics/query.ts';
 import type { Route, RouteCaching } from './router.ts';
@@ -72,7 +72,7 @@ export function targetKeys(
  * URI without some of them stands for several. A store outlives a configuration: when one of these changes, nothing that was
  * stored before is reused.
  */
-export const originScope = onceForEach((route: ScopedRoute): string => {
+export const originScope = memoizeByObject((route: ScopedRoute): string => {
   const { host, match, originUrl, stripPathPrefix } = route;
   const facts: string[] = [];
   if (stripPathPrefix) facts.push(`strip=${match.pathPrefix}`);

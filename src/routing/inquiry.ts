@@ -4,21 +4,21 @@
  */
 
 import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
-import { onceForEach } from '../http/collections.ts';
+import { memoizeByObject } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { targetKeys } from './cache-key.ts';
 import { originTarget, prefixOf, type Route, type Router } from './router.ts';
 import {
+  hasHiddenDotDot,
   hasOneReading,
-  hidesStepUp,
+  mayLeavePrefix,
   normaliseAuthority,
   normaliseTarget,
   pathReadings,
   plainTarget,
   splitTarget,
-  stepsOut,
   type Target,
 } from './target.ts';
 
@@ -52,7 +52,7 @@ export function routeRequest(destination: Destination, router: Router): Routed {
   return routed;
 }
 
-const rememberedBy = onceForEach((_router: Router) => new Remembered<Routed>());
+const rememberedBy = memoizeByObject((_router: Router) => new RecentResults<Routed>());
 
 /** The rules of the route of a plain target, and the key of its responses. */
 interface KeyedRules<Rules> {
@@ -90,7 +90,7 @@ const mostAuthorities = 1024;
  * keys of a route differ in the target alone. `rulesOf` is called once for each route.
  */
 export function createPlainRouter<Rules>(router: Router, rulesOf: (route: Route) => Rules): PlainRouter<Rules> {
-  const rules = onceForEach((route: Route) => ({ of: rulesOf(route) }));
+  const rules = memoizeByObject((route: Route) => ({ of: rulesOf(route) }));
   const known = { http: new Map<string, KnownAuthority<Rules>>(), https: new Map<string, KnownAuthority<Rules>>() };
   const placeOf = (route: Route, scheme: ProxyRequest['scheme'], authority: string): Place<Rules> => ({
     rules: rules(route).of,
@@ -135,12 +135,12 @@ function findRoute(destination: Destination, router: Router): Routed {
     if (route === undefined) throw new ProxyError('no_route');
     return { route, scheme, authority, target };
   }
-  if (hidesStepUp(path)) throw malformed('the path hides a ".." segment');
+  if (hasHiddenDotDot(path)) throw malformed('the path hides a ".." segment');
   // The origin gets the path as it is. However the origin reads it, the rules of the same route must apply.
   const [route, ...others] = pathReadings(path).map((reading) => router(authority, reading));
   if (route === undefined) throw new ProxyError('no_route');
   if (others.some((other) => other !== route)) throw malformed('the path may be read as one of another route');
-  if (stepsOut(path, prefixOf(route))) throw malformed('the path may be read as one outside its route');
+  if (mayLeavePrefix(path, prefixOf(route))) throw malformed('the path may be read as one outside its route');
   return { route, scheme, authority, target };
 }
 
@@ -149,7 +149,7 @@ function malformed(detail: string): ProxyError {
 }
 
 /** The names of a destination for the cache and the origin: the same for all its requests. */
-const namesOf = onceForEach(({ route, scheme, authority, target }: Routed) => ({
+const namesOf = memoizeByObject(({ route, scheme, authority, target }: Routed) => ({
   ...targetKeys(route, scheme, authority, target),
   uriOrigin: `${scheme}://${authority}`,
   originTarget: originTarget(route, target.path, target.query),
@@ -217,7 +217,7 @@ class RoutedInquiry implements Inquiry {
 }
 
 /** Returns the cache policy of a route: made once for each route, not for each request. */
-export const policyOf = onceForEach(({ cache, fill, closeDelimited }: Route): CachePolicy => {
+export const policyOf = memoizeByObject(({ cache, fill, closeDelimited }: Route): CachePolicy => {
   const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
   return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
 });
@@ -229,7 +229,7 @@ const KEPT = 1024;
 const MAX_TEXT_LENGTH = 1024;
 
 /** Remembers results in two tables. A full recent table replaces the earlier one; results that were not used since are forgotten. */
-export class Remembered<V extends object> {
+export class RecentResults<V extends object> {
   #recent = new Map<string, V>();
   #earlier = new Map<string, V>();
 

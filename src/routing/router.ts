@@ -7,7 +7,7 @@ import type { CachePolicy, FillPolicy } from '../cache/inquiry.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Hold, MemberState } from '../origin/group/origin-group.ts';
 import { basePathOf, type Origin } from '../origin/origin.ts';
-import type { RangeAbility } from '../origin/range-ability.ts';
+import type { RangeSupport } from '../origin/range-ability.ts';
 import { hostOf, normaliseTarget, withUpperDigits } from './target.ts';
 
 /** Which requests a route serves. */
@@ -88,7 +88,7 @@ export interface Route {
     readonly coalesceGapBytes: number;
   };
   /** What is known about the origin's support for ranges. */
-  readonly rangeAbility: RangeAbility;
+  readonly rangeAbility: RangeSupport;
   /** Which fills are started, and which go on. */
   readonly fill: FillPolicy;
   /** How long `bytes=0-` waits for a length that the origin has not stated, before the whole is sent; in milliseconds. */

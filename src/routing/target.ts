@@ -47,7 +47,7 @@ export const plainTarget = /^(?:\/(?![./])[^%\\;#/]*)+$/;
  * origins read it as `..` once they have decoded the path. So `/public/..%2Fadmin` is of one route here and of another there,
  * and its response is stored under a name that looks harmless. A plain `..` hides nothing.
  */
-export function hidesStepUp(path: string): boolean {
+export function hasHiddenDotDot(path: string): boolean {
   if (!/\.|%2e/i.test(path)) return false;
   const decoded = decodeUnreserved(path);
   return /(?:\\|%2F|%5C)\.\.(?:$|[/\\;]|%2F|%5C|%3B)|\/\.\.(?:[\\;]|%2F|%5C|%3B)/.test(decoded);
@@ -78,7 +78,7 @@ export function pathReadings(path: string): readonly string[] {
  * segment that some readers ignore counts as none. Without its dot segments, also encoded ones, the path must begin with
  * `prefix`, and it must hide no step up.
  */
-export function stepsOut(path: string, prefix: string): boolean {
+export function mayLeavePrefix(path: string, prefix: string): boolean {
   const decoded = decodeUnreserved(path);
   if (!decoded.includes('/..')) return false;
   let depth = 0;

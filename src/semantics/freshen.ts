@@ -42,7 +42,7 @@ export function validityFields(notModified: Fields, { targetedFields }: ControlP
 }
 
 /** Picks the end-to-end fields of a 304 that concern neither validity nor the stored bytes. */
-export function furtherFields(notModified: Fields, { targetedFields }: ControlPolicy): Fields {
+export function fieldsBesidesValidity(notModified: Fields, { targetedFields }: ControlPolicy): Fields {
   return withoutConnectionFields(notModified).filter(
     ([name]) => !fieldsOfValidity.has(name) && !targetedFields.includes(name) && !fieldsOfTheBytes.has(name),
   );
@@ -72,7 +72,7 @@ export function mayFreshen(stored: StoredResponse, notModified: Fields): boolean
  * selected for the same request. Only a strong entity tag shows that, because it identifies the representation
  * (RFC 9111 §4.3.4).
  */
-export function isNamedBy(stored: StoredResponse, notModified: Fields): boolean {
+export function isConfirmedByTag(stored: StoredResponse, notModified: Fields): boolean {
   return entityTagOf(notModified)?.kind === 'strong' && mayFreshen(stored, notModified);
 }
 

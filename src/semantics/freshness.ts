@@ -3,7 +3,7 @@
  * served stale (RFC 9111 §4.2.4, RFC 5861).
  */
 
-import { onceForEach } from '../http/collections.ts';
+import { memoizeByObject } from '../http/collections.ts';
 import { fieldLines, fieldValue, trimWhitespace } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import {
@@ -88,7 +88,7 @@ function impliedLifetime(
   const byStatus = ttlOfStatus(defaultTtlByStatus, status);
   if (byStatus !== undefined) return { lifetimeMs: byStatus * 1000, source: 'default' };
   const none: Freshness = { lifetimeMs: 0, source: 'none' };
-  if (!mayGuess(status, control)) return none;
+  if (!mayUseHeuristic(status, control)) return none;
   if (defaultTtlSeconds > 0 && status < 400) return { lifetimeMs: defaultTtlSeconds * 1000, source: 'default' };
   const lifetimeMs = heuristicMs(response);
   return lifetimeMs === undefined ? none : { lifetimeMs, source: 'heuristic' };
@@ -130,7 +130,7 @@ export function lifetimeField(source: FreshnessSource, { field }: Pick<CacheCont
 }
 
 /** Checks whether a response without an explicit lifetime may be given a heuristic one (RFC 9111 §4.2.2). */
-export function mayGuess(status: number, control: CacheControl): boolean {
+export function mayUseHeuristic(status: number, control: CacheControl): boolean {
   return heuristicStatuses.has(status) || control.public;
 }
 
@@ -196,7 +196,7 @@ export function currentAgeMs(stored: AgingResponse, now: number): number {
 }
 
 /** The age of a response on arrival. Computed once for each response: parsing a date costs more than the rest of a look-up. */
-const arrivalTerms = onceForEach((stored: AgingResponse) => {
+const arrivalTerms = memoizeByObject((stored: AgingResponse) => {
   const ageFieldMs = ageFieldSeconds(stored) * 1000;
   const responseDelayMs = Math.max(0, stored.responseAt - stored.requestAt);
   // Date has whole seconds, so less than one second is no age: a lifetime of one second would be half over on arrival.

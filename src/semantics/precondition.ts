@@ -63,7 +63,7 @@ export function evaluatePreconditions(
  * its If-Modified-Since shows, and if the validators of the 304, where there are any, match that copy (RFC 9110 §15.4.5). `now`
  * is in epoch milliseconds.
  */
-export function explainsNotModified(request: Fields, notModified: Fields, now: number): boolean {
+export function canUseNotModified(request: Fields, notModified: Fields, now: number): boolean {
   const ifNoneMatch = fieldValue(request, 'if-none-match');
   if (ifNoneMatch !== undefined) {
     const tags = parseEntityTagList(ifNoneMatch);

@@ -1,6 +1,6 @@
 /** Decides whether a stored response answers a request without asking the origin (RFC 9111 §4). */
 
-import { onceForEach } from '../http/collections.ts';
+import { memoizeByObject } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import {
@@ -114,7 +114,9 @@ interface StatedTerms {
 }
 
 /** The terms of each response under the policy that was used last. The requests of a route share one policy object. */
-const lastStated = onceForEach((_stored: StoredResponse): { terms: StatedTerms | undefined } => ({ terms: undefined }));
+const lastStated = memoizeByObject((_stored: StoredResponse): { terms: StatedTerms | undefined } => ({
+  terms: undefined,
+}));
 
 function statedTerms(stored: StoredResponse, policy: FreshnessPolicy): StatedTerms {
   const last = lastStated(stored);

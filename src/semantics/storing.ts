@@ -16,8 +16,8 @@ import {
   type FreshnessPolicy,
   freshnessLifetime,
   isExplicit,
-  mayGuess,
   mayServeStale,
+  mayUseHeuristic,
 } from './freshness.ts';
 import { formatHttpDate } from './http-date.ts';
 import { withoutConnectionFields } from './message-forwarding.ts';
@@ -136,7 +136,7 @@ function refusalByCookie(
 /** Whether a stored response could answer any request, be it after validation or stale (RFC 9111 §3, §4). */
 function isEverReusable(response: DatedResponse, policy: FreshnessPolicy, control: CacheControl): boolean {
   const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
-  if (source === 'none' && !mayGuess(response.status, control)) return false;
+  if (source === 'none' && !mayUseHeuristic(response.status, control)) return false;
   if (conditionalFields(response).length > 0) return true;
   if (control.noCache === true) return false;
   if ((control.staleWhileRevalidate ?? 0) > 0 || (control.staleIfError ?? 0) > 0) return mayServeStale(control);

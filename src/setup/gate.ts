@@ -37,7 +37,7 @@ import { type Allowances, createAllowances } from '../guard/limits/allowances.ts
 import type { PurgeRules } from '../guard/purge.ts';
 import type { Heir } from './inheritance.ts';
 import { readSecret, unusable } from './secrets.ts';
-import { monotonicClock, seconds, systemClock } from './system.ts';
+import { monotonicClock, secondsToMs, systemClock } from './system.ts';
 
 /** Creates a gate. Rejects when a secret or a file of it cannot be read. */
 export async function createRouteGate(config: RouteConfig, heir: Heir): Promise<Gate> {
@@ -51,7 +51,7 @@ export async function createRouteGate(config: RouteConfig, heir: Heir): Promise<
 }
 
 function purgeRules({ purge: { peers, by } }: RouteConfig): PurgeRules | undefined {
-  return peers.length === 0 ? undefined : { isNamed: createPeerList(peers), kinds: new Set(by) };
+  return peers.length === 0 ? undefined : { mayPurge: createPeerList(peers), kinds: new Set(by) };
 }
 
 /**
@@ -83,7 +83,7 @@ async function createRouteAccess({ access }: RouteConfig, heir: Heir): Promise<A
 }
 
 /** Returns the options of the cache. Requests with fields that make a response personal bypass it (`personalFields`). */
-export function cacheBeside({ access, cache }: Pick<RouteConfig, 'access' | 'cache'>): RouteConfig['cache'] {
+export function cacheOptions({ access, cache }: Pick<RouteConfig, 'access' | 'cache'>): RouteConfig['cache'] {
   const { bypass } = cache;
   const personal = personalFields(access).filter((name) => !bypass.fields.includes(name));
   if (personal.length === 0) return cache;
@@ -141,11 +141,11 @@ function createRouteAllowances({ limits }: RouteConfig, heir: Heir): Allowances 
     bodyBytes,
     requestsPerClient,
     tunnelsPerClient,
-    tunnelIdleTimeoutMs: seconds(limits.tunnelIdleTimeoutSeconds),
+    tunnelIdleTimeoutMs: secondsToMs(limits.tunnelIdleTimeoutSeconds),
     fills,
     fillsPerClient,
     rate: rate && { ...rate, burst: rate.burst ?? rate.requests },
-    amplification: factor === 0 ? undefined : { factor, freeBytes, windowMs: seconds(windowSeconds) },
+    amplification: factor === 0 ? undefined : { factor, freeBytes, windowMs: secondsToMs(windowSeconds) },
   };
   return heir.take('allowances', limits, () => createAllowances(rules, monotonicClock));
 }

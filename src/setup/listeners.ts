@@ -29,7 +29,7 @@ import { createHttpsRedirect } from '../listener/https-redirect.ts';
 import type { ListenerLimits, Tunnel } from '../listener/listener.ts';
 import { createTunnel } from '../listener/tunnel.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { clientDescriptors, descriptorLimit, seconds, systemClock } from './system.ts';
+import { clientDescriptors, descriptorLimit, secondsToMs, systemClock } from './system.ts';
 
 /** A configuration, and the handler and gates of its requests. */
 interface Served {
@@ -220,8 +220,8 @@ export class Listeners {
       admit: (request) => admitUpgrade(request, admission),
       emit: this.#ground.emit,
       now: systemClock.now,
-      connectTimeoutMs: seconds(Math.max(...routes.map(({ origin }) => origin.connectTimeoutSeconds))),
-      answerTimeoutMs: seconds(Math.max(...routes.map(({ origin }) => origin.headersTimeoutSeconds))),
+      connectTimeoutMs: secondsToMs(Math.max(...routes.map(({ origin }) => origin.connectTimeoutSeconds))),
+      answerTimeoutMs: secondsToMs(Math.max(...routes.map(({ origin }) => origin.headersTimeoutSeconds))),
     });
     return { handler, tunnel, isTrusted: createPeerList(trustedProxies) };
   }
@@ -288,11 +288,11 @@ function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimits {
     targetBytes: limits.targetBytes,
     fieldsBytes: limits.fieldsBytes,
     maxFieldCount: limits.fieldCount,
-    headersTimeoutMs: seconds(limits.headersTimeoutSeconds),
-    requestTimeoutMs: seconds(limits.requestTimeoutSeconds),
-    keepAliveTimeoutMs: seconds(limits.keepAliveTimeoutSeconds),
-    idleTimeoutMs: seconds(limits.idleTimeoutSeconds),
-    responseTimeoutMs: seconds(limits.responseTimeoutSeconds),
+    headersTimeoutMs: secondsToMs(limits.headersTimeoutSeconds),
+    requestTimeoutMs: secondsToMs(limits.requestTimeoutSeconds),
+    keepAliveTimeoutMs: secondsToMs(limits.keepAliveTimeoutSeconds),
+    idleTimeoutMs: secondsToMs(limits.idleTimeoutSeconds),
+    responseTimeoutMs: secondsToMs(limits.responseTimeoutSeconds),
     minBytesPerSecond: limits.minBytesPerSecond,
     minUploadBytesPerSecond: limits.minUploadBytesPerSecond,
     streamsPerConnection: limits.streamsPerConnection,

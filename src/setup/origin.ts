@@ -28,7 +28,7 @@ import {
   openProcessTracing,
   originDescriptors,
   randomFraction,
-  seconds,
+  secondsToMs,
 } from './system.ts';
 
 type OriginConfig = RouteConfig['origin'];
@@ -56,7 +56,7 @@ export async function createRouteOrigins(
   const urls = [config.url, ...config.alternatives].map((url) => new URL(url));
   const rules: HealthRules = {
     failures: config.health.failures,
-    restMs: seconds(config.health.restSeconds),
+    restMs: secondsToMs(config.health.restSeconds),
     passes: config.health.check?.passes,
   };
   const onHealth = (url: URL, isWell: boolean, detail: string) =>
@@ -144,7 +144,7 @@ function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): Connected
 
 /** Returns whole milliseconds, as undici requires them. */
 function wholeMs(count: number): number {
-  return Math.round(seconds(count));
+  return Math.round(secondsToMs(count));
 }
 
 function checkOf({ health: { check }, host }: OriginConfig): OriginGroupOptions['check'] {
@@ -155,7 +155,7 @@ function checkOf({ health: { check }, host }: OriginConfig): OriginGroupOptions[
     ['user-agent', 'rangeway-health-check'],
     ['accept', '*/*'],
   ];
-  return { path, intervalMs: seconds(intervalSeconds), timeoutMs: seconds(timeoutSeconds), passes, fieldsFor };
+  return { path, intervalMs: secondsToMs(intervalSeconds), timeoutMs: secondsToMs(timeoutSeconds), passes, fieldsFor };
 }
 
 async function readOriginTls({ caFile, certFile, keyFile, insecureTls }: OriginConfig): Promise<Route['tls']> {

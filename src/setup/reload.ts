@@ -8,7 +8,7 @@ import { OperationFault } from '../admin/operations.ts';
 import type { Config } from '../config/schema.ts';
 import type { Emit, LifeEvent } from '../telemetry/events.ts';
 import type { Listeners, Prepared } from './listeners.ts';
-import { createSite, type Site, type SiteGround } from './site.ts';
+import { createSite, type Site, type SiteContext } from './site.ts';
 
 /** Options of reloads. */
 interface ReloadsOptions {
@@ -73,7 +73,7 @@ export function createReloads({ emit, addresses, perform }: ReloadsOptions): Rel
 
 /** Holds the active site, and replaces it by the next one. */
 export class Succession {
-  readonly #ground: SiteGround;
+  readonly #ground: SiteContext;
   readonly #listeners: Listeners;
   #site: Site;
   /** Resolved when no change is prepared or under way. */
@@ -82,7 +82,7 @@ export class Succession {
   #giveUp: () => Promise<void> = nothing;
   #hasEnded = false;
 
-  constructor(first: Site, ground: SiteGround, listeners: Listeners) {
+  constructor(first: Site, ground: SiteContext, listeners: Listeners) {
     this.#site = first;
     this.#ground = ground;
     this.#listeners = listeners;

@@ -11,15 +11,15 @@ import { Listeners, type Prepared } from './listeners.ts';
 import { Succession } from './reload.ts';
 import { createSite, type Site } from './site.ts';
 import { describePlace, openStore, type PlacedStoreConfig, readAheadBytes, withDirectory } from './store.ts';
-import { seconds, systemClock } from './system.ts';
+import { secondsToMs, systemClock } from './system.ts';
 
 /** The parts that a server is opened with, besides its configuration. */
-export interface ServerGround {
+export interface ServerContext {
   readonly emit: Emit;
   /** Our name in Via and CDN-Loop. */
   readonly pseudonym: string;
   /** The parts that only one of several workers has; undefined for a process by itself. */
-  readonly company?: Company | undefined;
+  readonly company?: WorkerParts | undefined;
   /** Opens something that exists only while this process has the store: opened before the listeners, closed after them. */
   readonly openBeside?:
     | ((store: PlacedStoreConfig) => Promise<{ close(graceMs: number): Promise<void> } | undefined>)
@@ -27,7 +27,7 @@ export interface ServerGround {
 }
 
 /** The parts that only one of several workers has. */
-export interface Company {
+export interface WorkerParts {
   readonly fleet: Fleet;
   readonly openSocket: OpenSocket;
   /** Sockets that the service manager has passed to the supervisor. */
@@ -76,7 +76,7 @@ const WINDOW_BLOCKS = 16;
  */
 export async function openServer(
   config: Config,
-  { emit, pseudonym, company, openBeside }: ServerGround,
+  { emit, pseudonym, company, openBeside }: ServerContext,
 ): Promise<Server> {
   await using resources = new AsyncDisposableStack();
   const workers = company?.workers ?? 1;
@@ -121,7 +121,7 @@ export async function openServer(
     },
     place: describePlace(storeConfig),
     prepareReload: (next) => succession.prepare(next),
-    close: (graceMs = seconds(succession.site.config.shutdownGraceSeconds)) => (closing ??= close(graceMs)),
+    close: (graceMs = secondsToMs(succession.site.config.shutdownGraceSeconds)) => (closing ??= close(graceMs)),
   };
 }
 

@@ -9,7 +9,7 @@ import type { Config, RouteConfig } from '../config/schema.ts';
 import type { AdmissionContext } from '../guard/admit.ts';
 import { createPeerList } from '../guard/client.ts';
 import { createExplainer, type ExplainReply } from '../guard/explain.ts';
-import { createInsideGate, type Gate } from '../guard/gate.ts';
+import { createInternalGate, type Gate } from '../guard/gate.ts';
 import { changedRequest, type Handler, type ProxyRequest } from '../http/message.ts';
 import type { OriginGroup } from '../origin/group/origin-group.ts';
 import { createOriginWithFields } from '../origin/origin.ts';
@@ -18,13 +18,13 @@ import { createProxy, type ProxyContext } from '../proxy.ts';
 import { createRouter, type Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
-import { cacheBeside, createRouteGate } from './gate.ts';
+import { cacheOptions, createRouteGate } from './gate.ts';
 import { type Heir, Inheritance } from './inheritance.ts';
 import { createRouteOrigins, readOriginFieldRules } from './origin.ts';
-import { openProcessTracing, seconds, systemClock, systemRandom } from './system.ts';
+import { openProcessTracing, secondsToMs, systemClock, systemRandom } from './system.ts';
 
 /** The parts that outlive a configuration, and serve one after the other. */
-export interface SiteGround {
+export interface SiteContext {
   readonly cache: Cache;
   readonly emit: Emit;
   /** Our name in Via and CDN-Loop. */
@@ -58,7 +58,11 @@ export interface Site {
  * Creates a site. Routes that are unchanged since the previous site take over its state and its connections to origins. Rejects,
  * and leaves nothing open, where a file that the configuration names cannot be used.
  */
-export async function createSite(config: Config, { cache, emit, pseudonym }: SiteGround, before?: Site): Promise<Site> {
+export async function createSite(
+  config: Config,
+  { cache, emit, pseudonym }: SiteContext,
+  before?: Site,
+): Promise<Site> {
   const inheritance = new Inheritance(before?.inheritance);
   await using resources = new AsyncDisposableStack();
   const opened: OpenedRoute[] = [];
@@ -111,7 +115,7 @@ function withinGates(context: ProxyContext): ProxyContext {
     ...context,
     gateOf(route) {
       count += 1;
-      return createInsideGate(context.gateOf(route), String(count));
+      return createInternalGate(context.gateOf(route), String(count));
     },
     trust: { isTrusted: () => false, fields: context.trust.fields },
     emit: () => {},
@@ -153,11 +157,11 @@ async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise
     ...origins,
     origin: createOriginWithFields(origins.origin, toOrigin?.constant ?? []),
     toOrigin,
-    cache: cacheBeside(config),
+    cache: cacheOptions(config),
     ranges: config.ranges,
     rangeAbility,
     fill: fillPolicy(config),
-    lengthWaitMs: seconds(config.fill.lengthWaitSeconds),
+    lengthWaitMs: secondsToMs(config.fill.lengthWaitSeconds),
     closeDelimited: originConfig.closeDelimited,
   };
   return { route, origins: origins.origin };

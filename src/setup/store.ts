@@ -9,7 +9,7 @@ import type { Config, StoreConfig } from '../config/schema.ts';
 import { readFlags } from '../store/disk/bodies/file-system.ts';
 import { openDiskStore } from '../store/disk/disk-store.ts';
 import { createMemoryStore } from '../store/memory/memory-store.ts';
-import type { Sharing, Store, TellChange } from '../store/store.ts';
+import type { AnnounceChange, Sharing, Store } from '../store/store.ts';
 import { createMemoryTier } from '../store/tiered/memory-tier.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
@@ -49,9 +49,9 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId, emit });
   let tiered: TieredStore | undefined;
   // Other processes remove by tag or prefix what is in the index, so the memory tier must not keep an entry that is not in it.
-  const tell: TellChange = (change) => {
+  const tell: AnnounceChange = (change) => {
     tiered?.forget(change);
-    return sharing?.tell(change) ?? Promise.resolve();
+    return sharing?.announce(change) ?? Promise.resolve();
   };
   const shared = sharing && { ...sharing, tell };
   const elapsed = monotonicClock.now;

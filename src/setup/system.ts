@@ -65,7 +65,7 @@ export function randomFraction(): number {
 }
 
 /** Converts seconds to milliseconds. */
-export function seconds(count: number): number {
+export function secondsToMs(count: number): number {
   return count * 1000;
 }
 

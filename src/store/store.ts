@@ -245,7 +245,7 @@ export interface Store {
   /** Returns how full the store is. Cheap enough to be called every second. */
   readUsage(): StoreUsage;
   /** Applies a change that another process of a shared store announced: drops state that is outdated by it. */
-  heed(change: StoreChange): void;
+  applyChange(change: StoreChange): void;
   /**
    * Releases files and locks. Uncommitted writers are abandoned. Afterwards only `close`, the disposal of writers and the closing
    * of readers may be called.
@@ -302,8 +302,8 @@ export type StoreChange =
   | { readonly kind: 'evicting' }
   | { readonly kind: 'fallen'; readonly instances: readonly string[] };
 
-/** Announces a change to the other processes. Resolves when each of them that lives has applied it (`Store.heed`); never rejects. */
-export type TellChange = (change: StoreChange) => Promise<void>;
+/** Announces a change to the other processes. Resolves when each of them that lives has applied it (`Store.applyChange`); never rejects. */
+export type AnnounceChange = (change: StoreChange) => Promise<void>;
 
 /** One of several processes that share a directory. The process that locked the directory has started all of them. */
 export interface Sharing {
@@ -314,5 +314,5 @@ export interface Sharing {
   /** Processes that died with the store open. Their unfinished writes are given up. */
   readonly fallen: readonly string[];
   /** Announces a change to the other processes. */
-  readonly tell: TellChange;
+  readonly announce: AnnounceChange;
 }

@@ -5,7 +5,6 @@
 
 import type {
   AdminEvent,
-  BegunEvent,
   ConnectionEvent,
   Emit,
   ExchangeEvent,
@@ -16,6 +15,7 @@ import type {
   RequestEvent,
   RevalidationEvent,
   ServerEvent,
+  StartEvent,
   StoreEvent,
   TunnelEvent,
 } from './events.ts';
@@ -65,7 +65,7 @@ interface Count {
 }
 
 /** A metric that can be read with its numbers. */
-export interface Tally {
+export interface MetricReader {
   read(): MetricReading;
 }
 
@@ -101,7 +101,7 @@ class Parts<Part> {
 }
 
 /** Counters, or gauges that go up and down. Without labels there is one number, which starts at 0. */
-export class Counts implements Tally {
+export class Counts implements MetricReader {
   readonly #kind: MetricKind;
   readonly #parts: Parts<Count>;
 
@@ -121,7 +121,7 @@ export class Counts implements Tally {
 }
 
 /** Histograms with the same bounds. */
-export class Spreads implements Tally {
+export class Spreads implements MetricReader {
   readonly #kind: MetricKind;
   readonly #parts: Parts<Spread>;
 
@@ -181,7 +181,7 @@ class Spread {
 export type Asked = Iterable<readonly [values: readonly string[], value: number]>;
 
 /** Creates a metric that asks for its numbers when it is read. */
-export function createAsked({ name, help, type, labels, aggregation }: MetricKind, ask: () => Asked): Tally {
+export function createAsked({ name, help, type, labels, aggregation }: MetricKind, ask: () => Asked): MetricReader {
   return {
     read() {
       const values = Array.from(ask(), ([given, value]) => ({ labels: labelsOf(labels, given), value }));
@@ -359,7 +359,7 @@ class RequestCounters {
   readonly #routes = new Map<string, RouteNumbers>();
   readonly #knownReasons = new Set<string>();
 
-  readonly tallies: readonly Tally[] = [
+  readonly tallies: readonly MetricReader[] = [
     this.#requests,
     this.#inFlightCounts,
     this.#reasons,
@@ -466,7 +466,7 @@ class OriginCounters {
   readonly #fillBytes = new Counts(metricKinds.rangeway_fill_received_bytes_total);
   readonly #fillDurations = new Spreads(metricKinds.rangeway_fill_duration_seconds, secondsBounds);
 
-  readonly tallies: readonly Tally[] = [
+  readonly tallies: readonly MetricReader[] = [
     this.#exchanges,
     this.#inFlight,
     this.#failures,
@@ -487,7 +487,7 @@ class OriginCounters {
     for (const result of revalidationResults) this.#revalidations.of(result);
   }
 
-  begin(what: 'fill' | 'exchange', kind: BegunEvent['kind']): void {
+  begin(what: 'fill' | 'exchange', kind: StartEvent['kind']): void {
     const running = what === 'fill' ? this.#fillsRunning : this.#inFlight;
     running.of().value += kind === 'begun' ? 1 : -1;
   }
@@ -523,7 +523,7 @@ class TrafficCounters {
   readonly #openTunnels = new Counts(metricKinds.rangeway_tunnels_open);
   readonly #tunnelBytes = new Counts(metricKinds.rangeway_tunnel_bytes_total);
 
-  readonly tallies: readonly Tally[] = [
+  readonly tallies: readonly MetricReader[] = [
     this.#refusals,
     this.#accepted,
     this.#open,
@@ -566,7 +566,7 @@ class ServerCounters {
   readonly #restarts = new Counts(metricKinds.rangeway_worker_restarts_total);
   readonly #now: () => number;
 
-  readonly tallies: readonly Tally[] = [
+  readonly tallies: readonly MetricReader[] = [
     this.#evictions,
     this.#damages,
     this.#actions,
@@ -609,7 +609,7 @@ type Takers = { readonly [K in ServerEvent['kind']]: (event: Extract<ServerEvent
 /** The counters of a process. */
 interface Counting {
   readonly emit: Emit;
-  readonly tallies: readonly Tally[];
+  readonly tallies: readonly MetricReader[];
 }
 
 /** Creates the counters of a process. `now` returns epoch milliseconds. */
@@ -618,7 +618,7 @@ export function createCounting(role: ProcessRole, now: () => number): Counting {
   const traffic = new TrafficCounters();
   const origins = new OriginCounters();
   const server = new ServerCounters(now);
-  const begin = ({ what, kind }: BegunEvent): void => {
+  const begin = ({ what, kind }: StartEvent): void => {
     if (what === 'request') requests.begin();
     else if (what === 'tunnel') traffic.beginTunnel();
     else origins.begin(what, kind);

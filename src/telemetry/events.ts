@@ -123,7 +123,7 @@ export interface RevalidationEvent {
 }
 
 /** Something has begun, and its end will be an event of its own; or it was called off before it did anything. */
-export interface BegunEvent {
+export interface StartEvent {
   readonly kind: 'begun' | 'called_off';
   readonly what: 'request' | 'tunnel' | 'fill' | 'exchange';
 }
@@ -205,11 +205,11 @@ export interface LogEvent {
 }
 
 /** Events that are counted, but not logged. */
-export type CountedEvent = RevalidationEvent | BegunEvent | ConnectionEvent;
+export type UnloggedEvent = RevalidationEvent | StartEvent | ConnectionEvent;
 
 /** Any event of the core. */
 export type ServerEvent =
-  | CountedEvent
+  | UnloggedEvent
   | RequestEvent
   | RefusalEvent
   | TunnelEvent

@@ -7,7 +7,6 @@ import { pino } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import type {
   AdminEvent,
-  CountedEvent,
   Emit,
   ExchangeEvent,
   FillEvent,
@@ -21,6 +20,7 @@ import type {
   ServerEvent,
   StoreEvent,
   TunnelEvent,
+  UnloggedEvent,
 } from './events.ts';
 import { hasSecretParameter, redact } from './redact.ts';
 
@@ -135,7 +135,7 @@ function createPrettyStream(stream: LogStream): { write(line: string): void } {
 }
 
 /** Events that are logged. */
-type LoggedEvent = Exclude<ServerEvent, CountedEvent>;
+type LoggedEvent = Exclude<ServerEvent, UnloggedEvent>;
 
 function isLogged(event: ServerEvent): event is LoggedEvent {
   switch (event.kind) {

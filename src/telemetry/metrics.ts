@@ -8,10 +8,10 @@ import {
   type Asked,
   createAsked,
   createCounting,
+  type MetricReader,
   type MetricReading,
   metricKinds,
   type ProcessRole,
-  type Tally,
 } from './counters.ts';
 import type { Emit } from './events.ts';
 import { redact } from './redact.ts';
@@ -65,7 +65,7 @@ export function createMetrics({ version, role, now, readDroppedLines = () => 0 }
   const counting = createCounting(role, now);
   let sources: MetricSources | undefined;
   const mark = createProcessMark(workerLabel(role), `${process.pid} ${performance.timeOrigin}`);
-  const own: readonly Tally[] = [
+  const own: readonly MetricReader[] = [
     ...counting.tallies,
     ...attachedGauges(() => sources),
     createAsked(metricKinds.rangeway_log_lines_dropped_total, () => [[[], readDroppedLines()]]),
@@ -82,7 +82,7 @@ export function createMetrics({ version, role, now, readDroppedLines = () => 0 }
   };
 }
 
-function attachedGauges(sources: () => MetricSources | undefined): readonly Tally[] {
+function attachedGauges(sources: () => MetricSources | undefined): readonly MetricReader[] {
   const ofStore = (read: (store: StoreReading) => number | undefined) => (): Asked => {
     const value = sources()?.readStore();
     const number = value === undefined ? undefined : read(value);

@@ -26,7 +26,7 @@ import { redact } from './redact.ts';
 type Fields = readonly (readonly [name: string, value: string])[];
 
 /** A request as it was received. */
-export interface ReceivedRequest {
+export interface TracedRequest {
   readonly method: string;
   readonly scheme: string;
   readonly authority: string;
@@ -68,7 +68,7 @@ export interface Trace<End> {
 
 /** Traces requests and exchanges. A trace is undefined where the SDK fails: that costs the trace, not the request. */
 export interface Tracing {
-  receive(request: ReceivedRequest): Trace<RequestEvent> | undefined;
+  receive(request: TracedRequest): Trace<RequestEvent> | undefined;
   begin(request: SentRequest, origin: URL): Trace<SentEnd> | undefined;
 }
 
@@ -88,7 +88,7 @@ function isSdkRegistered(): boolean {
   return provider.getDelegateTracer === undefined || provider.getDelegateTracer('rangeway') !== undefined;
 }
 
-function receive(tracer: Tracer, request: ReceivedRequest): Trace<RequestEvent> {
+function receive(tracer: Tracer, request: TracedRequest): Trace<RequestEvent> {
   const { fields, receivedAt } = request;
   const parent = propagation.extract(context.active(), fields, getter);
   const attributes = { ...methodAttributes(request.method), ...receivedAttributes(request) };
@@ -179,7 +179,7 @@ function methodAttributes(method: string): Attributes {
   return { 'http.request.method': '_OTHER', 'http.request.method_original': redact(method) };
 }
 
-function receivedAttributes({ scheme, authority, target, version, peer, fields }: ReceivedRequest): Attributes {
+function receivedAttributes({ scheme, authority, target, version, peer, fields }: TracedRequest): Attributes {
   const [path = '', ...query] = redact(target).split('?');
   const agent = fields.find(([name]) => name === 'user-agent')?.[1];
   return {

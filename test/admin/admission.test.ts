@@ -1,7 +1,7 @@
 /** Admission to the admin listener: callers, tokens and guesses. */
 
 import { describe, expect, it } from 'vitest';
-import { type AdmissionRules, decideAdmission, type Reach, strangeCaller } from '../../src/admin/access.ts';
+import { type AdmissionRules, decideAdmission, type Reach, refuseForeignCaller } from '../../src/admin/access.ts';
 import type { Endpoint } from '../../src/admin/endpoint.ts';
 import { asOperator, openAdminGround, rightToken } from './admin-ground.ts';
 
@@ -46,14 +46,17 @@ describe('strangeCaller', () => {
     ['evil.test:9180', 'http://evil.test:9180', 'same-origin', 421],
   ])('Host %s, Origin %s, Sec-Fetch-Site %s', (authority, origin, fetchSite, status) => {
     for (const reach of ['machine', 'network'] as const) {
-      const refusal = strangeCaller({ authority, origin, fetchSite }, { reach, hosts: new Set(['rangeway.internal']) });
+      const refusal = refuseForeignCaller(
+        { authority, origin, fetchSite },
+        { reach, hosts: new Set(['rangeway.internal']) },
+      );
       expect(refusal?.status, reach).toBe(status);
     }
   });
 
   it('accepts any host name on a Unix socket, but no request from a web page', () => {
     const ask = (origin?: string) =>
-      strangeCaller({ authority: 'anything', origin, fetchSite: undefined }, { reach: 'owner', hosts: none });
+      refuseForeignCaller({ authority: 'anything', origin, fetchSite: undefined }, { reach: 'owner', hosts: none });
     expect(ask()).toBeUndefined();
     expect(ask('http://evil.test')?.status).toBe(403);
   });

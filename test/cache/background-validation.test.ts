@@ -30,7 +30,7 @@ function createGround(isAtOnce: boolean, validate: Validate = fail) {
     fleet: { acquire },
     store: { find: async () => fail() },
     clock: { now: () => 0 },
-    unshared: new HitForPassKeys(),
+    hitForPass: new HitForPassKeys(),
   } as unknown as ExchangeContext;
   return { validation: new BackgroundRevalidation(context, flights, validate), leases };
 }

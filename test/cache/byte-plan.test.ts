@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SpanSet } from '../../src/bytes/span.ts';
 import { planBytes } from '../../src/cache/explain/explanation.ts';
-import type { Coming, Outlook } from '../../src/cache/fill/fetch-decision.ts';
+import type { FillProgress, Outlook } from '../../src/cache/fill/fetch-decision.ts';
 
 const blockSizeBytes = 10;
 const sizeBytes = 95;
@@ -24,7 +24,7 @@ function outlookWith(part: Partial<Outlook> & { readonly blocks?: readonly (read
   };
 }
 
-function coming(frontier: number, limit = sizeBytes): Coming {
+function coming(frontier: number, limit = sizeBytes): FillProgress {
   return { frontier, keptTo: Math.floor(frontier / blockSizeBytes) * blockSizeBytes, limit, speed: 0 };
 }
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { SpanSet } from '../../src/bytes/span.ts';
 import {
-  type Coming,
   decideFetch,
+  type FillProgress,
   isComing,
   type Need,
   openAheadBytes,
@@ -28,7 +28,7 @@ function need(part: Partial<Need> & { readonly offset: number; readonly blocks?:
   };
 }
 
-function coming(frontier: number, limit = 100, speed = 0): Coming {
+function coming(frontier: number, limit = 100, speed = 0): FillProgress {
   return { frontier, keptTo: Math.floor(frontier / blockSizeBytes) * blockSizeBytes, limit, speed };
 }
 

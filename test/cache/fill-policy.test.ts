@@ -1,11 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  decideUnwanted,
-  type FillPolicy,
-  growsOpenRanges,
-  mayComplete,
-  type Unwanted,
-} from '../../src/cache/inquiry.ts';
+import { decideUnread, type FillPolicy, growsOpenRanges, mayComplete, type Unwanted } from '../../src/cache/inquiry.ts';
 
 const policy: FillPolicy = {
   onAbort: 'finish',
@@ -46,7 +40,7 @@ describe('a transfer without readers', () => {
     ['is stopped under always with too many bytes left', { complete: 'always' }, { ...ranged, leftBytes: 101 }, 'stop'],
     ['is finished if the rest cannot be fetched later', { complete: { smallerThanBytes: 1 } }, legacy, 'finish'],
   ])('%s', (_name, rules, unwanted, expected) => {
-    expect(decideUnwanted({ ...policy, ...rules }, unwanted)).toBe(expected);
+    expect(decideUnread({ ...policy, ...rules }, unwanted)).toBe(expected);
   });
 });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from '../../src/cache/fill/fetch-decision.ts';
+import { isPastEnd, isWholeRange, selectFirstPart, selectFirstRange } from '../../src/cache/fill/fetch-decision.ts';
 import { formatRange, parseRange, type RangeSpec, selectRanges } from '../../src/semantics/range.ts';
 import { fieldsOf, sentAt } from '../support/values/fields-of.ts';
 
@@ -34,7 +34,7 @@ describe('the first range asked of the origin, with blocks of 100 bytes,', () =>
     [`${max}-${max}`, `${max - (max % 100)}-`],
     [`-${max}`, undefined],
   ])('for %s is %s', (range, expected) => {
-    const ask = selectFirstAsk(specsOf(range), 100, 'whole');
+    const ask = selectFirstRange(specsOf(range), 100, 'whole');
     expect(ask && formatRange([ask])).toBe(expected && `bytes=${expected}`);
   });
 
@@ -46,7 +46,7 @@ describe('the first range asked of the origin, with blocks of 100 bytes,', () =>
     ['0-,500-', undefined],
     ['0-0', '0-99'],
   ])('for %s is %s, where spans grow', (range, expected) => {
-    const ask = selectFirstAsk(specsOf(range), 100, 'grow');
+    const ask = selectFirstRange(specsOf(range), 100, 'grow');
     expect(ask && formatRange([ask])).toBe(expected && `bytes=${expected}`);
   });
 
@@ -71,7 +71,7 @@ describe('the first range asked of the origin, with blocks of 100 bytes,', () =>
           fc.integer({ min: 1, max: 3000 }),
           fc.integer({ min: 1, max: 400 }),
           (wanted, size, block) => {
-            const ask = selectFirstAsk([wanted], block, openRanges);
+            const ask = selectFirstRange([wanted], block, openRanges);
             const want = selectRanges([wanted], size, { coalesceGapBytes: 0 });
             const given = selectRanges(ask === undefined ? [] : [ask], size, { coalesceGapBytes: 0 });
             if (ask === undefined || want.kind !== 'partial') return;
@@ -107,7 +107,7 @@ describe('a range', () => {
   ])('%s of %i bytes is the whole: %s, is behind the end: %s', (range, sizeBytes, whole, behind) => {
     const [spec = expect.fail()] = specsOf(range);
     expect(isWholeRange(spec, sizeBytes)).toBe(whole);
-    expect(isBehind(spec, sizeBytes)).toBe(behind);
+    expect(isPastEnd(spec, sizeBytes)).toBe(behind);
     expect(isWholeRange(spec, undefined)).toBe(false);
   });
 });

@@ -5,36 +5,36 @@ describe('an invalidation during a flight', () => {
   it('concerns a response with the key, before and after it has arrived', () => {
     const early = new Revocation();
     early.revoke();
-    expect(early.concerns()).toBe(true);
+    expect(early.isRevokedFor()).toBe(true);
     early.settle(['g']);
-    expect(early.concerns()).toBe(true);
+    expect(early.isRevokedFor()).toBe(true);
 
     const late = new Revocation();
     late.settle(undefined);
-    expect(late.concerns()).toBe(false);
+    expect(late.isRevokedFor()).toBe(false);
     late.revoke();
-    expect(late.concerns()).toBe(true);
+    expect(late.isRevokedFor()).toBe(true);
   });
 
   it('concerns a response that turns out to have the tag', () => {
     const revocation = new Revocation();
     revocation.revokeTagged('g');
-    expect([revocation.concerns(), revocation.concerns(['h']), revocation.concerns(['h', 'g'])]).toEqual([
+    expect([revocation.isRevokedFor(), revocation.isRevokedFor(['h']), revocation.isRevokedFor(['h', 'g'])]).toEqual([
       false,
       false,
       true,
     ]);
     revocation.settle(['h', 'g']);
-    expect(revocation.concerns()).toBe(true);
+    expect(revocation.isRevokedFor()).toBe(true);
   });
 
   it('concerns a response that has the tag at that time, not one that gets it later', () => {
     const revocation = new Revocation();
     revocation.settle(['g']);
     revocation.revokeTagged('h', ['g']);
-    expect(revocation.concerns(['h'])).toBe(false);
+    expect(revocation.isRevokedFor(['h'])).toBe(false);
     revocation.revokeTagged('g', ['g']);
-    expect(revocation.concerns()).toBe(true);
+    expect(revocation.isRevokedFor()).toBe(true);
   });
 
   it('keeps no tags once the response has arrived', () => {
@@ -51,6 +51,6 @@ describe('an invalidation during a flight', () => {
     revocation.revokeTagged('g');
     revocation.revokeTagged('h');
     revocation.settle(['h']);
-    expect([0, 1, 2].map((count) => revocation.wasOverFor(count))).toEqual([false, false, true]);
+    expect([0, 1, 2].map((count) => revocation.wasInvalidFor(count))).toEqual([false, false, true]);
   });
 });

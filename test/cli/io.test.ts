@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readHangup } from '../../src/cli/io.ts';
+import { decideHangup } from '../../src/cli/io.ts';
 
 describe('readHangup', () => {
   it.each<[what: string, hadTerminal: boolean, hasTerminal: boolean, want: 'reload' | 'stop']>([
@@ -8,6 +8,6 @@ describe('readHangup', () => {
     ['the terminal was closed', true, false, 'stop'],
     ['a terminal that was not standard output before', false, true, 'reload'],
   ])('%s', (_what, hadTerminal, hasTerminal, want) => {
-    expect(readHangup(hadTerminal, hasTerminal)).toBe(want);
+    expect(decideHangup(hadTerminal, hasTerminal)).toBe(want);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withSameStoreDirectory, withStoreDirectory } from '../../src/cli/serve.ts';
+import { keepStoreDirectory, withStoreDirectory } from '../../src/cli/serve.ts';
 import { checkConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/schema.ts';
 
@@ -24,6 +24,6 @@ describe('the directory of the store after a reload', () => {
   ])('%s', (_what, written, next, listen, want) => {
     const before = configWith(written);
     const running = withStoreDirectory(before, surroundings);
-    expect(dirOf(withSameStoreDirectory(configWith(next, listen), before, running))).toBe(want);
+    expect(dirOf(keepStoreDirectory(configWith(next, listen), before, running))).toBe(want);
   });
 });

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { nameProblem, overlayFlags, type ServeFlags } from '../../src/cli/serve.ts';
+import { nameProblemByFlag, overlayFlags, type ServeFlags } from '../../src/cli/serve.ts';
 
 const origin = 'http://127.0.0.1:3000';
 const routes = [{ origin }];
@@ -140,6 +140,6 @@ describe('nameProblem', () => {
     ['store.memoryBytes', 'store.memoryBytes', false],
     ['', '', false],
   ])('%s', (path, want, fromFlag) => {
-    expect(nameProblem({ path, message: 'm' }, setBy)).toEqual({ path: want, message: 'm', fromFlag });
+    expect(nameProblemByFlag({ path, message: 'm' }, setBy)).toEqual({ path: want, message: 'm', fromFlag });
   });
 });

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { duration, formatSections, printable, printableJson, sizeText } from '../../src/cli/text-sections.ts';
+import {
+  duration,
+  formatSections,
+  printableJson,
+  replaceTerminalControls,
+  sizeText,
+} from '../../src/cli/text-sections.ts';
 
 describe('sizeText', () => {
   it.each([
@@ -46,7 +52,9 @@ describe('formatSections', () => {
 
 describe('printable', () => {
   it('replaces characters that move the cursor or change the direction of text', () => {
-    expect(printable('a\u001b[2J\r\u009b\u202e\u200bb\nc')).toBe('a\ufffd[2J\ufffd\ufffd\ufffd\ufffdb\nc');
+    expect(replaceTerminalControls('a\u001b[2J\r\u009b\u202e\u200bb\nc')).toBe(
+      'a\ufffd[2J\ufffd\ufffd\ufffd\ufffdb\nc',
+    );
   });
 });
 
@@ -54,7 +62,7 @@ describe('printableJson', () => {
   it.each(['a\u001b[31m', 'a\u009b31m', 'a\u007fb', 'a\u202eb', 'a\u{e0001}b', 'ü \u{1f600} "\\ \n'])('%j', (text) => {
     for (const indent of [undefined, 2]) {
       const json = printableJson({ text, more: [1] }, indent);
-      expect(json).toBe(printable(json));
+      expect(json).toBe(replaceTerminalControls(json));
       expect(JSON.parse(json)).toEqual({ text, more: [1] });
     }
   });

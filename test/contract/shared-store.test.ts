@@ -27,7 +27,7 @@ function alternating(stores: readonly [Store, Store]): Store {
     removePrefixed: (prefix) => next().removePrefixed(prefix),
     list: (choice, limit, after) => next().list(choice, limit, after),
     readUsage: () => next().readUsage(),
-    heed: () => {},
+    applyChange: () => {},
     close: async () => {
       await Promise.all(stores.map((store) => store.close()));
     },

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Representation } from '../../src/cache/answer.ts';
-import { bodyOfPieces, type Piece } from '../../src/delivery/pieces.ts';
+import { type BodyPart, bodyOfParts } from '../../src/delivery/pieces.ts';
 import { type BodyStream, Chunks } from '../../src/http/message.ts';
 
 const content = Buffer.from('0123456789', 'latin1');
@@ -33,13 +33,13 @@ function requestWithSignal(): { readonly asked: () => number; readonly request: 
 }
 
 describe('bodyOfPieces', () => {
-  it.each<[name: string, inMemoryBytes: number, piece: Piece, kind: string, asked: number]>([
+  it.each<[name: string, inMemoryBytes: number, piece: BodyPart, kind: string, asked: number]>([
     ['a span in memory', 10, { kind: 'span', span: { start: 2, end: 5 } }, 'bytes', 0],
     ['a text', 0, { kind: 'text', bytes: content }, 'bytes', 0],
     ['a span that is in memory in part', 3, { kind: 'span', span: { start: 2, end: 5 } }, 'stream', 1],
   ])('reads the signal of the request only where it waits: %s', async (_name, inMemoryBytes, piece, kind, count) => {
     const { asked, request } = requestWithSignal();
-    const body = bodyOfPieces(withInMemory(inMemoryBytes) as Representation, [piece], request);
+    const body = bodyOfParts(withInMemory(inMemoryBytes) as Representation, [piece], request);
     expect({ isAtOnce: !(body instanceof Promise), asked: asked() }).toEqual({ isAtOnce: count === 0, asked: count });
     expect((await body).kind).toBe(kind);
   });
@@ -68,10 +68,10 @@ describe('the body of an opened representation', () => {
   }
 
   const request = { signal: new AbortController().signal };
-  const spans = fc.tuple(fc.nat(9), fc.nat(9)).map(([a, b]): Piece => {
+  const spans = fc.tuple(fc.nat(9), fc.nat(9)).map(([a, b]): BodyPart => {
     return { kind: 'span', span: { start: Math.min(a, b), end: Math.max(a, b) + 1 } };
   });
-  const pieces = fc.array(fc.oneof(spans, fc.constant<Piece>({ kind: 'text', bytes: Buffer.from('--') })), {
+  const pieces = fc.array(fc.oneof(spans, fc.constant<BodyPart>({ kind: 'text', bytes: Buffer.from('--') })), {
     minLength: 1,
     maxLength: 5,
   });
@@ -80,7 +80,7 @@ describe('the body of an opened representation', () => {
     await fc.assert(
       fc.asyncProperty(pieces, fc.array(fc.boolean(), { minLength: 10 }), fc.boolean(), async (all, there, takes) => {
         const { counts, representation } = withGaps(there);
-        const body = await bodyOfPieces(
+        const body = await bodyOfParts(
           representation,
           [...all, { kind: 'span', span: { start: 9, end: 10 } }],
           request,
@@ -107,7 +107,7 @@ describe('the body of an opened representation', () => {
   it('ends where a representation of unknown length does, and breaks off where one of known length ends too soon', async () => {
     const read = async (end: number) => {
       const { representation } = withGaps([]);
-      const body = await bodyOfPieces(representation, [{ kind: 'span', span: { start: 2, end } }], request);
+      const body = await bodyOfParts(representation, [{ kind: 'span', span: { start: 2, end } }], request);
       if (body.kind !== 'stream') throw new Error('nothing of it is in memory');
       const got: Uint8Array[] = [];
       for await (const chunk of body.stream) got.push(chunk);
@@ -120,8 +120,8 @@ describe('the body of an opened representation', () => {
 
 describe('a body whose bytes are moved', () => {
   const head = Buffer.from('head', 'latin1');
-  const span = (start: number, end: number): Piece => ({ kind: 'span', span: { start, end } });
-  const text = (value: string): Piece => ({ kind: 'text', bytes: Buffer.from(value, 'latin1') });
+  const span = (start: number, end: number): BodyPart => ({ kind: 'span', span: { start, end } });
+  const text = (value: string): BodyPart => ({ kind: 'text', bytes: Buffer.from(value, 'latin1') });
 
   let isInMemory = false;
   afterEach(() => {
@@ -147,8 +147,8 @@ describe('a body whose bytes are moved', () => {
     return { output, asked, representation };
   }
 
-  async function open(representation: Representation, pieces: readonly Piece[]) {
-    const body = await bodyOfPieces(representation, pieces, { signal: new AbortController().signal });
+  async function open(representation: Representation, pieces: readonly BodyPart[]) {
+    const body = await bodyOfParts(representation, pieces, { signal: new AbortController().signal });
     if (body.kind !== 'stream') throw new Error('nothing is to be waited for');
     return body.stream;
   }
@@ -169,7 +169,7 @@ describe('a body whose bytes are moved', () => {
     }
   }
 
-  it.each<[name: string, pieces: readonly Piece[], rooms: readonly number[] | undefined, bytes: string]>([
+  it.each<[name: string, pieces: readonly BodyPart[], rooms: readonly number[] | undefined, bytes: string]>([
     ['a span', [span(2, 7)], [100], 'head23456'],
     ['a span, with as little as a byte at a time', [span(2, 7)], Array(20).fill(1), 'head23456'],
     ['a span, of which no more than the head is taken', [span(2, 7)], [4], 'head23456'],

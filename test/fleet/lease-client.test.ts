@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Lease, Right } from '../../src/cache/fleet.ts';
+import type { Lease, LeaseResult } from '../../src/cache/fleet.ts';
 import { ChannelGone, type LeaseReply } from '../../src/fleet/channel.ts';
 import { LeaseClient } from '../../src/fleet/leases.ts';
 
@@ -27,7 +27,7 @@ function createGround() {
   return { leases, requests, released };
 }
 
-async function leaseOf(right: Right | Promise<Right>): Promise<Lease> {
+async function leaseOf(right: LeaseResult | Promise<LeaseResult>): Promise<Lease> {
   const reply = await right;
   if (reply.kind === 'theirs') throw new Error('it is theirs');
   return reply.lease;

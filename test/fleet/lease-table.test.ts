@@ -54,7 +54,7 @@ describe('a lease', () => {
     table.acquire('l', a);
     table.acquire('m', b);
     expect([...table.keysOf('a')].sort()).toEqual(['k', 'l']);
-    table.fall('a');
+    table.noteDeath('a');
     expect(table.keysOf('a')).toEqual([]);
     expect(table.acquire('k', b)).toEqual(ours);
     expect(table.acquire('l', a)).toEqual(theirs(a));
@@ -64,7 +64,7 @@ describe('a lease', () => {
 
 describe('a process that could not reach the holder of a lease', () => {
   const end: readonly (readonly [string, (table: ReturnType<typeof createLeaseTable>) => void])[] = [
-    ['has died', (table) => table.fall('a')],
+    ['has died', (table) => table.noteDeath('a')],
     ['has released it', (table) => table.release('k', 'a')],
   ];
   it.each(end)(
@@ -103,8 +103,8 @@ describe('a process that could not reach the holder of a lease', () => {
     const { table, clock } = createTable();
     table.acquire('k', a);
     const waiting = table.acquire('k', b, 'a');
-    table.fall('b');
-    table.fall('a');
+    table.noteDeath('b');
+    table.noteDeath('a');
     expect(await now(waiting)).toBe('waits');
     expect(clock.pending).toBe(0);
     expect(table.acquire('k', c)).toEqual(ours);
@@ -153,7 +153,7 @@ function happen(
 ): void {
   if (kind === 'wait') clock.advance(5_000);
   if (kind === 'fall') {
-    table.fall(asker);
+    table.noteDeath(asker);
     model.fall(asker);
   }
   if (kind === 'release') {

@@ -306,31 +306,35 @@ describe('invalidation messages', () => {
 
   it('go to all other workers, and resolve when each has applied them', async () => {
     const { workers } = await openGround(3);
-    const heeded = Promise.withResolvers<void>();
-    workers[2]?.plan({ heed: () => heeded.promise });
-    const telling = workers[0]?.supervisor.tell(news);
+    const applied = Promise.withResolvers<void>();
+    workers[2]?.plan({ applyInvalidation: () => applied.promise });
+    const telling = workers[0]?.supervisor.announce(news);
     expect(await isDone(telling)).toBe(false);
-    expect(workers.map(({ asked }) => asked.includes('heed'))).toEqual([false, true, true]);
-    heeded.resolve();
+    expect(workers.map(({ asked }) => asked.includes('applyInvalidation'))).toEqual([false, true, true]);
+    applied.resolve();
     expect(await isDone(telling)).toBe(true);
   });
 
   it('do not wait for a worker that dies', async () => {
     const { workers } = await openGround();
-    workers[1]?.plan({ heed: never });
-    const telling = workers[0]?.supervisor.tell(news);
+    workers[1]?.plan({ applyInvalidation: never });
+    const telling = workers[0]?.supervisor.announce(news);
     expect(await isDone(telling)).toBe(false);
     workers[1]?.die();
     expect(await isDone(telling)).toBe(true);
   });
 
   it.each([
-    { name: 'does not apply them', heed: never, reason: /did not apply an invalidation within 10 s/ },
-    { name: 'cannot apply them', heed: () => Promise.reject(new Error('broken')), reason: /could not apply .*broken/ },
-  ])('kill a worker that $name, because it might serve purged entries', async ({ heed, reason }) => {
+    { name: 'does not apply them', applyInvalidation: never, reason: /did not apply an invalidation within 10 s/ },
+    {
+      name: 'cannot apply them',
+      applyInvalidation: () => Promise.reject(new Error('broken')),
+      reason: /could not apply .*broken/,
+    },
+  ])('kill a worker that $name, because it might serve purged entries', async ({ applyInvalidation, reason }) => {
     const { workers, clock, events } = await openGround();
-    workers[1]?.plan({ heed });
-    const telling = workers[0]?.supervisor.tell(news);
+    workers[1]?.plan({ applyInvalidation });
+    const telling = workers[0]?.supervisor.announce(news);
     await turn();
     clock.advance(10_000);
     expect(await isDone(telling)).toBe(true);
@@ -343,8 +347,8 @@ describe('invalidation messages', () => {
     fakes.plan({ start: never });
     workers[1]?.die();
     await turn();
-    await workers[0]?.supervisor.tell(news);
-    expect(workers[2]?.asked.slice(-2)).toEqual(['start', 'heed']);
+    await workers[0]?.supervisor.announce(news);
+    expect(workers[2]?.asked.slice(-2)).toEqual(['start', 'applyInvalidation']);
   });
 });
 

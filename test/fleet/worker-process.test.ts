@@ -14,7 +14,7 @@ import { openChannel } from ${JSON.stringify(channel)};
 const { remote } = openChannel(process, {
   beat: () => ({ options: process.execArgv, args: process.argv.slice(2) }),
   stop: (code) => process.exit(code),
-  heed: (news) => remote.acquireLease(news.key),
+  applyInvalidation: (news) => remote.acquireLease(news.key),
 });
 `;
 
@@ -31,7 +31,7 @@ const supervisor = {
   acquireLease: async (key: string) => ({ kind: 'theirs' as const, instance: key, socket: '/s' }),
   releaseLease: () => undefined,
   drained: async () => undefined,
-  tell: async () => undefined,
+  announce: async () => undefined,
 };
 
 async function withWorker(use: (worker: WorkerProcess) => Promise<void>): Promise<void> {
@@ -55,7 +55,7 @@ describe('a worker as a process', () => {
         expect(options).not.toContain('--inspect-port=0');
         expect(args).toEqual(['worker']);
         const news = { key: 'k' } as never;
-        expect(await remote.heed(news)).toEqual({ kind: 'theirs', instance: 'k', socket: '/s' });
+        expect(await remote.applyInvalidation(news)).toEqual({ kind: 'theirs', instance: 'k', socket: '/s' });
       });
     } finally {
       process.execArgv = before;

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { parseAddressRange } from '../../src/config/address.ts';
-import { createAccess, forOneClient } from '../../src/guard/access/access.ts';
+import { createAccess, withPrivate } from '../../src/guard/access/access.ts';
 import { createPeerList, type PeerRange } from '../../src/guard/client.ts';
 import type { ProxyResponse } from '../../src/http/message.ts';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
@@ -106,7 +106,7 @@ describe('a response', () => {
     [['Cache-Control: foo="bar', 'Cache-Control: public'], 'private, foo="bar'],
     [['Cache-Control: x-public, publicity, s-maxages=1'], 'private, x-public, publicity, s-maxages=1'],
   ])('with %j becomes %s', (lines, want) => {
-    expect(forOneClient(withCacheControl(...lines)).fields).toEqual(fieldsOf('ETag: "1"', `Cache-Control: ${want}`));
+    expect(withPrivate(withCacheControl(...lines)).fields).toEqual(fieldsOf('ETag: "1"', `Cache-Control: ${want}`));
   });
 
   it('has no targeted fields for other caches (RFC 9213)', () => {
@@ -119,19 +119,19 @@ describe('a response', () => {
       'Edge-Control',
     ];
     const response = withCacheControl(...targeted.map((name) => `${name}: max-age=60`), 'Expires: 0', 'Vary: A');
-    expect(forOneClient(response).fields).toEqual(
+    expect(withPrivate(response).fields).toEqual(
       fieldsOf('ETag: "1"', 'Expires: 0', 'Vary: A', 'Cache-Control: private'),
     );
   });
 
   it('is made in linear time for a long run of white space', () => {
-    const { fields } = forOneClient(withCacheControl(`Cache-Control: a${' '.repeat(100_000)}b`));
+    const { fields } = withPrivate(withCacheControl(`Cache-Control: a${' '.repeat(100_000)}b`));
     expect(fields.at(-1)?.[1]).toMatch(/^private, a +b$/);
   }, 1000);
 
   it('keeps its status, body and other properties', () => {
     const body = { kind: 'bytes', sizeBytes: 1, chunks: [Buffer.from('a')] } as const;
     const response: ProxyResponse = { status: 206, fields: [], body, closeConnection: true };
-    expect(forOneClient(response)).toEqual({ ...response, fields: [['cache-control', 'private']] });
+    expect(withPrivate(response)).toEqual({ ...response, fields: [['cache-control', 'private']] });
   });
 });

@@ -182,7 +182,7 @@ describe('bodyBytes', () => {
   });
 });
 
-/** Returns a request to the origin with an errand of its own. */
+/** Returns a request to the origin with an charged of its own. */
 function originRequest(client = 'a', method = 'GET'): OriginRequest & { readonly body: BodyStream | undefined } {
   return {
     method,
@@ -191,7 +191,7 @@ function originRequest(client = 'a', method = 'GET'): OriginRequest & { readonly
     body: undefined,
     bodySizeBytes: undefined,
     signal: new AbortController().signal,
-    errand: { client, wanters: undefined },
+    charged: { client, bodyClients: undefined },
   };
 }
 
@@ -276,11 +276,11 @@ describe('fills', () => {
     expect(behind.requests).toBe(3);
   });
 
-  it('are not counted without an errand', async () => {
+  it('are not counted without an charged', async () => {
     const { enter, origin: behind } = createGround({ fills: 1 });
     const { origin } = enter();
     for (let count = 0; count < 3; count += 1)
-      void origin.fetch({ ...originRequest(), errand: undefined }).catch(() => {});
+      void origin.fetch({ ...originRequest(), charged: undefined }).catch(() => {});
     expect(behind.requests).toBe(3);
   });
 

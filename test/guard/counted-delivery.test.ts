@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { createCountedDelivery } from '../../src/guard/limits/allowances.ts';
-import type { BodyStream, Taken } from '../../src/http/message.ts';
+import type { BodyStream, NextChunk } from '../../src/http/message.ts';
 
 /** Returns a body with chunks of these sizes. A chunk with a negative size is not available at once. */
 function bodyOf(sizes: readonly number[]): BodyStream & { isClosed: boolean } {
   let at = 0;
   const body = {
     isClosed: false,
-    take(): Taken {
+    take(): NextChunk {
       const size = sizes[at];
       if (size === undefined) return 'end';
       if (size < 0) return 'later';
@@ -54,7 +54,7 @@ describe('createCountedDelivery', () => {
 
   it('passes on how many bytes are wanted', () => {
     const wanted: unknown[] = [];
-    const take = (bytes?: number): Taken => {
+    const take = (bytes?: number): NextChunk => {
       wanted.push(bytes);
       return 'end';
     };

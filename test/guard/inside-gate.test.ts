@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access/access.ts';
 import { plainPresentation } from '../../src/guard/fields/presentation.ts';
-import { createGate, createInsideGate } from '../../src/guard/gate.ts';
+import { createGate, createInternalGate } from '../../src/guard/gate.ts';
 import { createAllowances } from '../../src/guard/limits/allowances.ts';
 import { ended, settled, storedBody } from '../support/clients/conversation.ts';
 import { noLimits } from '../support/proxies/open-gate.ts';
@@ -21,7 +21,7 @@ function closedGate(limits: Partial<typeof noLimits>) {
 
 it('admits a request although the route admits no address, and does not count it', async () => {
   const outside = closedGate({ requestsPerClient: 1, rate: { requests: 1, perSeconds: 60, burst: 1 } as never });
-  const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
+  const proxy = createWholeProxy({ gate: createInternalGate(outside, '1') });
   for (const target of ['/a', '/b', '/c']) {
     const client = proxy.send({ target });
     (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
@@ -33,7 +33,7 @@ it('admits a request although the route admits no address, and does not count it
 
 it('applies the limit of concurrent fills', async () => {
   const outside = closedGate({ fills: 1 });
-  const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
+  const proxy = createWholeProxy({ gate: createInternalGate(outside, '1') });
   const first = proxy.send({ target: '/a' });
   const exchange = await proxy.origin.next();
   expect(await proxy.send({ target: '/b' }).status()).toBe(503);
@@ -48,7 +48,7 @@ it('applies the limit of concurrent fills', async () => {
 
 it('pays back the bytes that it reads', async () => {
   const outside = closedGate({ amplification: { factor: 1, freeBytes: 3000, windowMs: 1000 } });
-  const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
+  const proxy = createWholeProxy({ gate: createInternalGate(outside, '1') });
   for (let count = 0; count < 5; count += 1) {
     const client = proxy.send({ target: `/${count}` });
     (await proxy.origin.next()).respond({ fields: fresh }, storedBody);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { answerAsLast, withOneForwardLess } from '../../src/guard/fields/forwarding.ts';
+import { answerUnforwarded, withDecrementedMaxForwards } from '../../src/guard/fields/forwarding.ts';
 
 describe('Max-Forwards (RFC 9110 §7.6.2)', () => {
   it.each([
@@ -13,23 +13,23 @@ describe('Max-Forwards (RFC 9110 §7.6.2)', () => {
     ['POST', '5', '5'],
   ])('of %s %s: the next server gets %s', (method, value, next) => {
     const fields = [['max-forwards', value]] as const;
-    const answer = answerAsLast({ method, target: '/', fields });
+    const answer = answerUnforwarded({ method, target: '/', fields });
     if (next === undefined) {
       expect(answer).toMatchObject({ status: 204, body: { kind: 'none' } });
       expect(answer?.fields).toContainEqual(['allow', expect.stringContaining('OPTIONS')]);
     } else {
       expect(answer).toBeUndefined();
-      expect(withOneForwardLess(method, fields)).toEqual([['max-forwards', next]]);
+      expect(withDecrementedMaxForwards(method, fields)).toEqual([['max-forwards', next]]);
     }
   });
 
   it.each([undefined, '0', '1', 'x'])('of OPTIONS *: %s, the first server answers (§9.3.7)', (value) => {
     const fields = value === undefined ? [] : ([['max-forwards', value]] as const);
-    expect(answerAsLast({ method: 'OPTIONS', target: '*', fields })).toMatchObject({ status: 204 });
+    expect(answerUnforwarded({ method: 'OPTIONS', target: '*', fields })).toMatchObject({ status: 204 });
   });
 
   it('is not added where it is absent', () => {
-    expect(answerAsLast({ method: 'OPTIONS', target: '/', fields: [] })).toBeUndefined();
-    expect(withOneForwardLess('OPTIONS', [])).toEqual([]);
+    expect(answerUnforwarded({ method: 'OPTIONS', target: '/', fields: [] })).toBeUndefined();
+    expect(withDecrementedMaxForwards('OPTIONS', [])).toEqual([]);
   });
 });

@@ -7,7 +7,7 @@ import { ReceivedBody } from '../../src/origin/exchange.ts';
 const chunk = Buffer.alloc(600);
 
 /** Returns a body of three available chunks, for a client whose unread transfers end above 500 bytes. */
-function createMetered(wanters: readonly string[]) {
+function createMetered(bodyClients: readonly string[]) {
   const received = new ReceivedBody(3 * chunk.length, { pause: () => {}, resume: () => {}, abort: () => {} });
   for (let count = 0; count < 3; count += 1) received.push(chunk);
   received.end();
@@ -16,8 +16,8 @@ function createMetered(wanters: readonly string[]) {
   const onOver = () => {
     overs += 1;
   };
-  const errand = { client: 'c', wanters: () => wanters };
-  const body = new MeteredBody({ body: received, sizeBytes: 3 * chunk.length }, { errand, share, onOver });
+  const charged = { client: 'c', bodyClients: () => bodyClients };
+  const body = new MeteredBody({ body: received, sizeBytes: 3 * chunk.length }, { charged, share, onOver });
   return { body, overs: () => overs };
 }
 

@@ -48,7 +48,7 @@ function ask(
   const { request, client } = identify(received, { isTrusted, fields: 'x-forwarded' });
   const routed = routeRequest(request, createRouter([routeWith()]));
   try {
-    return selectPurge(request, client, routed, { isNamed: createPeerList(allowed), kinds: new Set(kinds) })?.order;
+    return selectPurge(request, client, routed, { mayPurge: createPeerList(allowed), kinds: new Set(kinds) })?.order;
   } catch (thrown) {
     return thrown instanceof ProxyError ? thrown.code : thrown;
   }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type BodyStream, Chunks, type Taken } from '../../src/http/message.ts';
+import { type BodyStream, Chunks, type NextChunk } from '../../src/http/message.ts';
 
 const letters = ['a', 'b', 'c'].map((letter) => Buffer.from(letter));
 
@@ -7,7 +7,7 @@ const letters = ['a', 'b', 'c'].map((letter) => Buffer.from(letter));
 function createBody(atOnce: readonly boolean[] | undefined): BodyStream {
   let index = 0;
   const next = () => letters[index++];
-  const take = (): Taken => (atOnce?.[index] === true ? (next() ?? 'end') : 'later');
+  const take = (): NextChunk => (atOnce?.[index] === true ? (next() ?? 'end') : 'later');
   return {
     ...(atOnce === undefined ? {} : { take }),
     close: () => {},

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { onceForEach } from '../../src/http/collections.ts';
+import { memoizeByObject } from '../../src/http/collections.ts';
 
 it('computes a result once for each object, even an undefined one', () => {
   const computed: unknown[] = [];
-  const sizeOf = onceForEach((of: { readonly size: number | undefined }) => {
+  const sizeOf = memoizeByObject((of: { readonly size: number | undefined }) => {
     computed.push(of);
     return of.size;
   });

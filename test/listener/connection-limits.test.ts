@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ConnectionPlace, createConnectionLimits } from '../../src/listener/accept/connection-limits.ts';
+import { type ConnectionSlot, createConnectionLimits } from '../../src/listener/accept/connection-limits.ts';
 
 const noneExempt = () => false;
 
@@ -70,7 +70,7 @@ describe('createConnectionLimits', () => {
     fc.assert(
       fc.property(steps, fc.integer({ min: 1, max: 4 }), (plan, connectionsPerClient) => {
         const limits = createConnectionLimits({ connections: 0, connectionsPerClient, isExempt: noneExempt });
-        const present: { address: string; place: ConnectionPlace | undefined }[] = [];
+        const present: { address: string; place: ConnectionSlot | undefined }[] = [];
         for (const { address, isLeaving } of plan) {
           const mine = present.filter((each) => each.address === address);
           if (isLeaving && mine[0] !== undefined) {

@@ -1,7 +1,7 @@
 /** The size of the pieces that are sent to HTTP/2 clients (stride). */
 
 import { expect, it } from 'vitest';
-import { Http2Stride } from '../../src/listener/http2/response-writer.ts';
+import { PieceSizer } from '../../src/listener/http2/response-writer.ts';
 
 const kibibyte = 1024;
 
@@ -32,7 +32,7 @@ it.each<[string, readonly (readonly [sizeBytes: number, elapsedMs: number])[], n
     64,
   ],
 ])('%s', (_name, taken, kibibytes) => {
-  const stride = new Http2Stride();
+  const stride = new PieceSizer();
   for (const [sizeBytes, elapsedMs] of taken) stride.note(sizeBytes, elapsedMs);
   expect(stride.bytes).toBe(kibibytes * kibibyte);
 });

@@ -3,7 +3,7 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { Http2Stride, type Http2Windows, Http2Writer } from '../../src/listener/http2/response-writer.ts';
+import { type Http2Windows, Http2Writer, PieceSizer } from '../../src/listener/http2/response-writer.ts';
 
 const kibibyte = 1024;
 
@@ -33,7 +33,7 @@ class HeldStream extends Writable {
   }
 }
 
-function setUp(stride = new Http2Stride(), windows: Http2Windows = { stream: 65_535, connection: 1024 * kibibyte }) {
+function setUp(stride = new PieceSizer(), windows: Http2Windows = { stream: 65_535, connection: 1024 * kibibyte }) {
   const stream = new HeldStream();
   const clock = { now: 0 };
   return {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createPace, createUploadPace, type Pacer } from '../../src/listener/timeouts.ts';
+import { type ClientProgress, createRateLimits, createUploadPace } from '../../src/listener/timeouts.ts';
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 interface Limits {
@@ -17,8 +17,8 @@ function setUp(limits: Limits) {
   const client = { isBehind: false, takenBytes: 0 };
   const errors: ProxyError[] = [];
   const { responseTimeoutMs = 0, minBytesPerSecond = 0, idleTimeoutMs = 10_000 } = limits;
-  const pace = createPace({ ...clock, limits: { responseTimeoutMs, minBytesPerSecond, idleTimeoutMs } });
-  const watch = (watched: Pacer = client) => pace.watch(watched, (error) => errors.push(error));
+  const pace = createRateLimits({ ...clock, limits: { responseTimeoutMs, minBytesPerSecond, idleTimeoutMs } });
+  const watch = (watched: ClientProgress = client) => pace.watch(watched, (error) => errors.push(error));
   return { clock, client, errors, watch };
 }
 

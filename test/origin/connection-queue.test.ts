@@ -2,26 +2,26 @@
 
 import { describe, expect, it } from 'vitest';
 import { ConnectionQueue, type Turn } from '../../src/origin/connection-queue.ts';
-import type { Errand } from '../../src/origin/origin.ts';
+import type { ChargedClients } from '../../src/origin/origin.ts';
 
 /** Creates a queue. `begun` lists the requests that have begun: `a1` is the first of client `a`. */
 function setUp(connections: number, perClient: number) {
   const queue = new ConnectionQueue({ connections, perClient: () => perClient });
   const begun: string[] = [];
   const turns = new Map<string, Turn>();
-  const errands = new Map<string, Errand>();
-  const ask = (name: string, more: Partial<Errand> = {}) => {
-    const errand: Errand = { client: name.charAt(0), wanters: undefined, ...more };
-    const turn = queue.join(name.startsWith('-') ? undefined : errand);
+  const charges = new Map<string, ChargedClients>();
+  const ask = (name: string, more: Partial<ChargedClients> = {}) => {
+    const charged: ChargedClients = { client: name.charAt(0), bodyClients: undefined, ...more };
+    const turn = queue.join(name.startsWith('-') ? undefined : charged);
     turns.set(name, turn);
-    errands.set(name, errand);
+    charges.set(name, charged);
     turn.begin(() => begun.push(name));
   };
   const leave = async (name: string) => {
     turns.get(name)?.leave();
     await Promise.resolve();
   };
-  const want = (name: string, client: string) => errands.get(name)?.onWanted?.(client);
+  const want = (name: string, client: string) => charges.get(name)?.onWanted?.(client);
   return { ask, leave, want, begun, queue };
 }
 
@@ -59,7 +59,7 @@ describe('a request that several clients want', () => {
   it('waits in the lines of all clients that want it when it joins', () => {
     const { ask, begun } = setUp(4, 1);
     ask('a1');
-    ask('a2', { wanters: () => ['a', 'b'] });
+    ask('a2', { bodyClients: () => ['a', 'b'] });
     expect(begun).toEqual(['a1', 'a2']);
     ask('b1');
     expect(begun).toEqual(['a1', 'a2']);
@@ -68,7 +68,7 @@ describe('a request that several clients want', () => {
   it('waits in the lines of the clients that wait for its head', () => {
     const { ask, begun } = setUp(4, 1);
     ask('a1');
-    ask('a2', { askers: () => ['a', 'b'] });
+    ask('a2', { headClients: () => ['a', 'b'] });
     expect(begun).toEqual(['a1', 'a2']);
   });
 

@@ -2,14 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
-import { LentBody } from '../../src/origin/group/resend.ts';
+import { ReusableBody } from '../../src/origin/group/resend.ts';
 
 const read = (body: BodyStream) => void body[Symbol.asyncIterator]();
 const close = (body: BodyStream) => body.close();
-const answered = (body: LentBody) => body.release(false);
-const failed = (body: LentBody) => body.release(true);
+const answered = (body: ReusableBody) => body.release(false);
+const failed = (body: ReusableBody) => body.release(true);
 
-it.each<[name: string, steps: readonly ((body: LentBody) => void)[], isClosed: boolean]>([
+it.each<[name: string, steps: readonly ((body: ReusableBody) => void)[], isClosed: boolean]>([
   ['an attempt that fails before it reads', [close], false],
   ['an attempt that fails when it has read', [read, close], true],
   ['a first attempt, and a second one that is answered while it still reads', [close, read, answered], false],
@@ -19,7 +19,7 @@ it.each<[name: string, steps: readonly ((body: LentBody) => void)[], isClosed: b
   ['the last attempt, which has failed', [close, failed], true],
 ])('a body is kept or closed after %s: %#', (_name, steps, isClosed) => {
   let closes = 0;
-  const body = new LentBody({
+  const body = new ReusableBody({
     async *[Symbol.asyncIterator]() {},
     close: () => {
       closes += 1;
@@ -31,7 +31,7 @@ it.each<[name: string, steps: readonly ((body: LentBody) => void)[], isClosed: b
 
 describe('waiting for the first bytes of a body', () => {
   const lend = (...chunks: (string | Error)[]) =>
-    new LentBody({
+    new ReusableBody({
       async *[Symbol.asyncIterator]() {
         for (const chunk of chunks) {
           if (chunk instanceof Error) throw chunk;

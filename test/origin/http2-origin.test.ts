@@ -86,7 +86,8 @@ describe('connections', () => {
     const held: FrameExchange[] = [];
     await using server = await openFrameOrigin({ settings: allowing(2) }, (exchange) => void held.push(exchange));
     const origin = open(server.url, { connections: 2, connectionsPerClient: 1 });
-    const ask = (client: string) => textOf(origin.fetch(originRequest({ errand: { client, wanters: undefined } })));
+    const ask = (client: string) =>
+      textOf(origin.fetch(originRequest({ charged: { client, bodyClients: undefined } })));
     const greedy = Array.from({ length: 6 }, () => ask('a'));
     await expect.poll(() => held.length).toBe(2);
     const other = ask('b');

@@ -16,7 +16,7 @@ function learn(mode: RangeMode, steps: readonly Step[]) {
   for (const [index, step] of steps.entries()) {
     if (step === 'parts') ability.noteParts();
     else if (step === 'whole') ability.noteWhole();
-    else if (step === 'unnamed') ability.noteUnnamed();
+    else if (step === 'unnamed') ability.noteUncombinable();
     else if (step === 'lie') ability.distrust(`lie ${index}`);
     else now += step;
   }

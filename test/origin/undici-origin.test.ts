@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
 import type { BodyStream, InterimResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { LentBody } from '../../src/origin/group/resend.ts';
+import { ReusableBody } from '../../src/origin/group/resend.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
@@ -370,7 +370,7 @@ describe('a client', () => {
     });
     const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 3, connectionsPerClient: 2 }));
     const ask = (client: string, target: string) =>
-      origin.fetch(originRequest({ target, errand: { client, wanters: undefined } }));
+      origin.fetch(originRequest({ target, charged: { client, bodyClients: undefined } }));
     const held = [ask('a', '/held1'), ask('a', '/held2'), ask('a', '/held3'), ask('a', '/held4')];
     await readBody(await ask('b', '/b'));
     expect(server.requests.map(({ target }) => target).toSorted()).toEqual(['/b', '/held1', '/held2']);
@@ -383,7 +383,7 @@ describe('a client', () => {
     await using server = await openScriptedOrigin(good, good);
     const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
     const first = Promise.withResolvers<void>();
-    const body = new LentBody({
+    const body = new ReusableBody({
       async *[Symbol.asyncIterator]() {
         await first.promise;
         yield Buffer.from('abc');
@@ -401,7 +401,7 @@ describe('a client', () => {
   it('whose body breaks off before it begins needs no connection', async () => {
     await using server = await openScriptedOrigin(good);
     const origin = createUndiciOrigin(originOptions({ url: server.url }));
-    const body = new LentBody(bodyOf(new ProxyError('request_timeout')));
+    const body = new ReusableBody(bodyOf(new ProxyError('request_timeout')));
     expect(await failureOf(origin.fetch(originRequest({ method: 'PUT', body, bodySizeBytes: 3 })))).toBe(
       'request_timeout',
     );

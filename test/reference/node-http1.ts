@@ -11,7 +11,7 @@ import type { ListenerLimits } from '../../src/listener/listener.ts';
 import type { ConnectionServer, ProtocolOptions } from '../../src/listener/protocol.ts';
 import { methodError, parseFields, type Reception, receiveHead, refused } from '../../src/listener/receive.ts';
 import { answer, type ResponseContext, respond } from '../../src/listener/respond.ts';
-import { createPace, unreferencedTimers } from '../../src/listener/timeouts.ts';
+import { createRateLimits, unreferencedTimers } from '../../src/listener/timeouts.ts';
 import { Connection } from './node-connection.ts';
 import { Exchange } from './node-exchange.ts';
 import { type ClientError, readParserError } from './parser-error.ts';
@@ -38,7 +38,7 @@ class NodeHttp1Server implements ConnectionServer {
   constructor(options: ProtocolOptions) {
     this.#options = options;
     const { handler, limits, now, after = unreferencedTimers } = options;
-    this.#context = { handler, now, pace: createPace({ limits, now, after }) };
+    this.#context = { handler, now, pace: createRateLimits({ limits, now, after }) };
     this.#server = createServer(serverOptions(options.limits, (message) => this.#shouldTunnel(message)));
     // Node would silently drop fields above its limit; receiveHead counts them.
     this.#server.maxHeadersCount = 0;

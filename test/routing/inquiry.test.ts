@@ -285,7 +285,7 @@ describe('the fields for the origin', () => {
     expect(changed).toMatchObject({ client: 'another', originFields, key, uriOrigin, originTarget, policy });
     expect(changed.request).toBe(inquiry.request);
     expect(changed.keysOf('/b')).toEqual(inquiry.keysOf('/b'));
-    expect(changedInquiry(changed, { originFields: [], isUnattended: true })).toMatchObject({
+    expect(changedInquiry(changed, { originFields: [], isBackground: true })).toMatchObject({
       originFields: [],
       isUnattended: true,
       client: 'another',

@@ -28,7 +28,7 @@ function start(): void {
   const shared: Origin = {
     async fetch(request) {
       asked.push(request.target);
-      const place = queue.join(request.errand);
+      const place = queue.join(request.charged);
       await new Promise<void>((resolve) => place.begin(resolve));
       const response = await origin.fetch(request);
       const { body } = response;

@@ -21,7 +21,7 @@ beforeEach(() => {
     allowances: boundlessAllowances,
     presentation: plainPresentation,
     purge: {
-      isNamed: (address) => address === operator || address === refused,
+      mayPurge: (address) => address === operator || address === refused,
       kinds: new Set(['url', 'prefix', 'tag']),
     },
   });

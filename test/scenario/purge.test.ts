@@ -297,7 +297,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await held.reached;
     let isHeeded = false;
     const news = { kind: 'invalidated', ...orderBy(by), expiredAt: proxy.clock.now() } as const;
-    const heeding = proxy.cache.heed(news).then(() => {
+    const heeding = proxy.cache.applyInvalidation(news).then(() => {
       isHeeded = true;
     });
     await settled();
@@ -320,7 +320,7 @@ describe.each(ways)('a soft purge by %s', (by) => {
     const giving = origin.give();
     await held.reached;
     let isHeeded = false;
-    const heeding = proxy.cache.heed({ kind: 'invalidated', ...orderBy(by) }).then(() => {
+    const heeding = proxy.cache.applyInvalidation({ kind: 'invalidated', ...orderBy(by) }).then(() => {
       isHeeded = true;
     });
     await settled();
@@ -358,7 +358,7 @@ describe('an invalidation in several processes', () => {
           entry === undefined ? 'gone' : entry.metadata.expiredAt === undefined ? 'as it was' : 'expired',
         ]);
       };
-      start({ processes: 1, fleet: { ...noFleet, tell } });
+      start({ processes: 1, fleet: { ...noFleet, announce: tell } });
       await fetched(proxy, { fields: tagged });
       await proxy.cache.purge({ ...order, mode });
       const expiredAt = mode === 'soft' ? proxy.clock.now() : undefined;
@@ -376,7 +376,7 @@ describe('an invalidation in several processes', () => {
     (await proxy.origin.next()).respond({ fields: tagged }, storedBody);
     await held.reached;
     let isHeeded = false;
-    const heeding = proxy.cache.heed({ kind: 'invalidated', ...order }).then(() => {
+    const heeding = proxy.cache.applyInvalidation({ kind: 'invalidated', ...order }).then(() => {
       isHeeded = true;
     });
     await settled();

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import {
+  fieldsBesidesValidity,
   freshened,
   freshenFields,
-  furtherFields,
-  isNamedBy,
+  isConfirmedByTag,
   mayFreshen,
   validityFields,
 } from '../../src/semantics/freshen.ts';
@@ -80,7 +80,7 @@ describe('isNamedBy, RFC 9111 §4.3.4', () => {
     [['ETag: "a"'], ['ETag: "a"', 'Vary: Foo'], false],
   ];
   it.each(rows)('stored %j, 304 with %j: %s', (stored, notModified, is) => {
-    expect(isNamedBy(storedWith(stored), fieldsOf(...notModified))).toBe(is);
+    expect(isConfirmedByTag(storedWith(stored), fieldsOf(...notModified))).toBe(is);
   });
 });
 
@@ -196,6 +196,6 @@ describe('validityFields and furtherFields', () => {
   it('split a 304 into fields about validity and other fields, without those of the bytes', () => {
     const notModified = fieldsOf(...validity, ...further, ...byteFields, 'Connection: close');
     expect(validityFields(notModified, policy)).toEqual(fieldsOf(...validity));
-    expect(furtherFields(notModified, policy)).toEqual(fieldsOf(...further));
+    expect(fieldsBesidesValidity(notModified, policy)).toEqual(fieldsOf(...further));
   });
 });

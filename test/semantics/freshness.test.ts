@@ -8,8 +8,8 @@ import {
   freshnessLifetime,
   isExplicit,
   lifetimeField,
-  mayGuess,
   mayServeStale,
+  mayUseHeuristic,
   staleBan,
 } from '../../src/semantics/freshness.ts';
 import { defaultCaching as policy } from '../support/proxies/default-caching.ts';
@@ -175,7 +175,8 @@ describe('isExplicit and mayGuess, RFC 9111 §4.2.2', () => {
   });
 
   it.each([201, 302, 403, 503, 599])('allow a heuristic lifetime for a %i only where it is public', (status) => {
-    const mayGuessFor = (value: string) => mayGuess(status, parseCacheControl(fieldsOf(`Cache-Control: ${value}`)));
+    const mayGuessFor = (value: string) =>
+      mayUseHeuristic(status, parseCacheControl(fieldsOf(`Cache-Control: ${value}`)));
     expect([mayGuessFor('public'), mayGuessFor('public=1'), mayGuessFor('')]).toEqual([true, false, false]);
   });
 });

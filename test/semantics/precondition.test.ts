@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Field, Fields } from '../../src/http/fields.ts';
 import {
+  canUseNotModified,
   evaluatePreconditions,
-  explainsNotModified,
   type PreconditionOutcome,
   type SelectedResponse,
 } from '../../src/semantics/precondition.ts';
@@ -215,7 +215,7 @@ describe('explainsNotModified, RFC 9110 §15.4.5', () => {
     [{ 'if-modified-since': malformed }, {}, false],
   ];
   it.each(rows)('a request with %j explains a 304 with %j: %s', (request, notModified, isExplained) => {
-    expect(explainsNotModified(Object.entries(request), Object.entries(notModified), now)).toBe(isExplained);
+    expect(canUseNotModified(Object.entries(request), Object.entries(notModified), now)).toBe(isExplained);
   });
 });
 

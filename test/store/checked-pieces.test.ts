@@ -59,7 +59,7 @@ describe('the pieces of a block that need a check', () => {
       checked.note(0, file, { start: first, end: last }, count);
     }
     now = startedAt + atMs;
-    const found = checked.doubtful(0, file, start, end);
+    const found = checked.uncheckedPieces(0, file, start, end);
     expect(found).toEqual(doubtful && { start: doubtful[0], end: doubtful[1] });
   });
 
@@ -81,7 +81,7 @@ describe('the pieces of a block that need a check', () => {
     const checked = new CheckedPieces(() => 0);
     checked.note(1, file, all, count);
     change(checked);
-    expect(checked.doubtful(block, asked, 0, count)).toEqual(isSound ? undefined : all);
+    expect(checked.uncheckedPieces(block, asked, 0, count)).toEqual(isSound ? undefined : all);
   });
 
   it('are those of one block after another, from half a minute to a minute after all were checked at once', () => {
@@ -91,7 +91,7 @@ describe('the pieces of a block that need a check', () => {
     for (const block of blocks) checked.note(block, file, all, count);
     const soundAt = (ms: number): number => {
       now = ms;
-      return blocks.filter((block) => checked.doubtful(block, file, 0, count) === undefined).length;
+      return blocks.filter((block) => checked.uncheckedPieces(block, file, 0, count) === undefined).length;
     };
     expect([soundAt(29_999), soundAt(60_000)]).toEqual([3000, 0]);
     const goneInOneSecond = Array.from(

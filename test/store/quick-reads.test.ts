@@ -264,7 +264,7 @@ describe('files that stay open', () => {
     ['replaced', (store) => storeSample(store, { ...sample, sizeBytes: 10, seed: 2 })],
     [
       'removed by another process',
-      async (store, { generation }) => store.heed({ kind: 'generations', generations: [generation] }),
+      async (store, { generation }) => store.applyChange({ kind: 'generations', generations: [generation] }),
     ],
   ];
   it.each(changes)('are closed when the entry is %s', async (_, change) => {

@@ -203,7 +203,7 @@ describe('a generation that one store writes', () => {
     await expect(reader.readBlock(2)).rejects.toMatchObject({ code: 'bytes_gone' });
     await writer.writeBlock(2, blockOf(sample, block, 2));
     directory.cut(first);
-    second.store.heed({ kind: 'fallen', instances: [first.instance] });
+    second.store.applyChange({ kind: 'fallen', instances: [first.instance] });
     await using next = await second.store.resume(entry);
     expect([0, 1, 2].map((index) => next?.hasBlock(index))).toEqual([false, false, true]);
     if (next !== undefined) await writeSample(next, block, sample);
@@ -270,7 +270,7 @@ describe('a generation that one store writes', () => {
     await expect(storing()).rejects.toMatchObject({ name: 'StoreFault', reason: 'no_room' });
     await storeSample(second.store, { key: 'small', sizeBytes: 10 * block });
     directory.cut(first);
-    second.store.heed({ kind: 'fallen', instances: [first.instance] });
+    second.store.applyChange({ kind: 'fallen', instances: [first.instance] });
     // Its files count until they are swept.
     await vi.waitFor(storing);
     expect(second.store.readUsage().usedBytes).toBeLessThanOrEqual(limits.maxSizeBytes);
@@ -305,7 +305,7 @@ describe('leftover files', () => {
     await storePart(second.store, { ...sample, key: 'part' }, [0]);
     expect(await bodyFiles(directory.dir)).toHaveLength(6);
     directory.cut(second);
-    first.store.heed({ kind: 'fallen', instances: [second.instance] });
+    first.store.applyChange({ kind: 'fallen', instances: [second.instance] });
     const third = await directory.open({}, { fallen: [second.instance] });
     await expect.poll(() => bodyFiles(directory.dir)).toHaveLength(4);
     await living.commit({ metadata: sampleMetadata(1), sizeBytes });
@@ -472,10 +472,10 @@ it('a change of unknown entries is heeded without harm, also by a closed store',
     { kind: 'evicting' },
     { kind: 'fallen', instances: ['none'] },
   ];
-  for (const change of changes) front.heed(change);
+  for (const change of changes) front.applyChange(change);
   expect(await readKey(front, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
   await front.close();
-  for (const change of changes) front.heed(change);
+  for (const change of changes) front.applyChange(change);
 });
 
 it('a directory can be used by one store, then shared, then by one store again', async () => {

@@ -59,7 +59,7 @@ class SlowStore {
     list: (choice, limit, after) => this.#below.list(choice, limit, after),
     removePrefixed: (prefix) => this.#below.removePrefixed(prefix),
     readUsage: () => this.#below.readUsage(),
-    heed: (change) => this.#below.heed(change),
+    applyChange: (change) => this.#below.applyChange(change),
     close: () => this.#below.close(),
   };
 

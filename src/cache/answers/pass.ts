@@ -5,7 +5,7 @@
 
 import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { createTether } from '../../http/tether.ts';
+import { createFollowingSignal } from '../../http/tether.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import type { ForwardReason } from '../../semantics/cache-status.ts';
 import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
@@ -23,9 +23,9 @@ import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { landPosted } from '../fetch/exchange.ts';
 import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch/open-generation.ts';
-import { changedInquiry, errandOf, type Inquiry, passedFields } from '../inquiry.ts';
+import { changedInquiry, chargeTo, type Inquiry, passedFields } from '../inquiry.ts';
 import { invalidate } from '../invalidate/invalidate.ts';
-import { isFor, RequestMatcher } from '../lookup/lookup.ts';
+import { mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { generationAnswer, relayAnswer } from './answers.ts';
 
 /** Passes requests on, and updates stored responses by the result. */
@@ -64,21 +64,21 @@ export class Pass {
 
   /** Passes a POST on. Stores its response if it may answer a later GET (RFC 9110 §9.3.3) and was not invalidated meanwhile. */
   async #post(inquiry: Inquiry): Promise<Answer> {
-    using before = this.#flights.watch(inquiry.key);
-    const tether = createTether(inquiry.request.signal);
+    using before = this.#flights.recordInvalidations(inquiry.key);
+    const tether = createFollowingSignal(inquiry.request.signal);
     const received = await this.#ask(inquiry, tether.signal);
     const posted = selectPosted(inquiry, received);
     const tags = responseTags(received.response.fields, inquiry);
-    const isOutdated = before.concerns(tags);
+    const isOutdated = before.isRevokedFor(tags);
     const effect = this.#takeEffect(inquiry, 'method', received);
     // Watching starts after the POST's own invalidation, which must not count.
-    using since = this.#flights.watch(inquiry.key);
+    using since = this.#flights.recordInvalidations(inquiry.key);
     await effect;
     // With the lease, requests of other processes can join the flight. Without it, the response is stored all the same.
     const asked = posted && this.#context.fleet.acquire(inquiry.key, tether.signal);
     const right = asked instanceof Promise ? await asked.catch(() => undefined) : asked;
     try {
-      if (posted === undefined || isOutdated || since.concerns(tags)) {
+      if (posted === undefined || isOutdated || since.isRevokedFor(tags)) {
         return relayAnswer({ ...received, evaluated: true }, 'method', 'method');
       }
       // The fill goes on when the client leaves.
@@ -98,13 +98,13 @@ export class Pass {
   /** Notes why a GET was not stored. `unshared` is left out: the reason behind it was noted before. */
   #note({ request, key }: Inquiry, reason: string, { response, responseAt }: Received): void {
     if (request.method !== 'GET' || reason === 'unshared') return;
-    this.#context.refusals.note(key, { reason, status: response.status, at: responseAt });
+    this.#context.notStoredReasons.note(key, { reason, status: response.status, at: responseAt });
   }
 
   async #ask(inquiry: Inquiry, signal: AbortSignal): Promise<Received> {
     const { request, originTarget, originFields, origin, onInterim } = inquiry;
     const requestAt = this.#context.clock.now();
-    const errand = errandOf(inquiry);
+    const charged = chargeTo(inquiry);
     const response = await origin.fetch({
       method: request.method,
       target: originTarget,
@@ -113,9 +113,9 @@ export class Pass {
       bodySizeBytes: request.bodySizeBytes,
       signal,
       onInterim,
-      errand,
+      charged,
     });
-    return { response, requestAt, responseAt: this.#context.clock.now(), errand };
+    return { response, requestAt, responseAt: this.#context.clock.now(), charged };
   }
 
   /** Invalidates after an unsafe method (RFC 9111 §4.4); updates the stored response to GET after a HEAD (§4.3.5). */
@@ -181,13 +181,13 @@ async function learnFromHead(
   const { response } = received;
   const isForOthers = !isForOneClient(inquiry.originFields, response.fields, inquiry.policy);
   if (response.status !== 200 || !isForOthers) return;
-  using since = flights.watch(inquiry.key);
+  using since = flights.recordInvalidations(inquiry.key);
   const concerned = (await context.store.find(inquiry.key)).filter(
-    (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && isFor(entry.metadata, inquiry),
+    (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && mayBeServedTo(entry.metadata, inquiry),
   );
   for (const entry of concerned) {
     // The entry was purged after the HEAD was answered: its metadata must not come back.
-    if (since.concerns(entry.metadata.tags)) continue;
+    if (since.isRevokedFor(entry.metadata.tags)) continue;
     const metadata = metadataAfterHead(entry, inquiry, received);
     if (metadata === undefined) continue;
     const updated = await flights.storing(() => context.store.replaceMetadata(entry, metadata));
@@ -218,7 +218,7 @@ async function findLength(
     ...(await store.find(inquiry.key)),
   ];
   const same = known.find(({ metadata, sizeBytes }) => {
-    if (sizeBytes === undefined || !isFor(metadata, inquiry)) return false;
+    if (sizeBytes === undefined || !mayBeServedTo(metadata, inquiry)) return false;
     if (compareVersions(metadata, { fields, responseAt }, responseAt) === 'same') return true;
     const asked = { requestFields: inquiry.originFields, hasRange: true, policy: inquiry.policy };
     const reuse = decideReuse({ ...asked, stored: metadata, now: responseAt });

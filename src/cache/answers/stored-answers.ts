@@ -11,14 +11,21 @@ import { selectRanges } from '../../semantics/range.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import { type Answer, type ByteReader, type Representation, withMoreFields } from '../answer.ts';
 import type { ExchangeFunction, Flight, WaiterResult } from '../collapse/flight.ts';
-import { type Flights, mayTakeAlong } from '../collapse/flights.ts';
+import { type Flights, mayShareWithWaiter } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { reopenStored } from '../fetch/exchange.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { hasBytes, type Outlook } from '../fill/fetch-decision.ts';
-import { isSameVersion, type Right, representationVersion, type Version, type Versioned } from '../fleet.ts';
+import { isSameVersion, type LeaseResult, representationVersion, type Version, type Versioned } from '../fleet.ts';
 import { finishAlways, type Inquiry, isHead, isOnlyIfCached, rangeSpecs } from '../inquiry.ts';
-import { type FetchPlan, isFor, isUsable, presentWithin, RequestMatcher, type StoredPlan } from '../lookup/lookup.ts';
+import {
+  type FetchPlan,
+  isUsable,
+  mayBeServedTo,
+  RequestMatcher,
+  type StoredPlan,
+  sliceFragment,
+} from '../lookup/lookup.ts';
 import type { PeerFetch } from '../peers/peer-fetch.ts';
 import type { ReadAheadRules } from '../read/read-ahead.ts';
 import { createStoredRepresentation } from '../read/stored-representation.ts';
@@ -56,7 +63,7 @@ export class StoredAnswers {
     const { entry, ttlMs } = plan;
     const present = (stored: StoredEntry) => this.present(stored, inquiry);
     if (plan.kind === 'fragment') {
-      return hitAnswer(entry, ttlMs, { present: (stored) => presentWithin(present(stored), plan.span) });
+      return hitAnswer(entry, ttlMs, { present: (stored) => sliceFragment(present(stored), plan.span) });
     }
     if (!entry.isComplete && !isHead(inquiry)) return this.#partial(entry, ttlMs, inquiry);
     return hitAnswer(entry, ttlMs, { present });
@@ -87,7 +94,11 @@ export class StoredAnswers {
     return partialAnswer(generation, representation, isEnough, ttlMs);
   }
 
-  async #elsewhere(right: Right | Promise<Right>, inquiry: Inquiry, given: Version | undefined): Promise<Answer> {
+  async #elsewhere(
+    right: LeaseResult | Promise<LeaseResult>,
+    inquiry: Inquiry,
+    given: Version | undefined,
+  ): Promise<Answer> {
     const answer = await this.#peerFetch.ask(inquiry, right, given);
     return answer ?? (await this.#passer.pass(inquiry, 'uri-miss', 'lease-unavailable'));
   }
@@ -96,17 +107,17 @@ export class StoredAnswers {
    * Answers with the version that the client already has a part of (`given`), stored or being filled here; undefined where there
    * is none. Its freshness is not checked: the response has begun.
    */
-  async continued(entries: readonly StoredEntry[], inquiry: Inquiry, given: Version): Promise<Answer | undefined> {
+  async answerVersion(entries: readonly StoredEntry[], inquiry: Inquiry, given: Version): Promise<Answer | undefined> {
     const now = this.#context.clock.now();
     const isGiven = ({ metadata: response, sizeBytes, generation }: StoredEntry) =>
       isSameVersion(representationVersion({ response, sizeBytes, generation }, now), given) &&
-      (generation === given.generation || isFor(response, inquiry));
+      (generation === given.generation || mayBeServedTo(response, inquiry));
     const entry = entries.find((stored) => isGiven(stored) && isUsable(stored, now));
     if (entry !== undefined) return await this.hit({ kind: 'hit', entry, ttlMs: 0, isValidated: false }, inquiry);
     const flight = this.#flights.of(inquiry.key).findLast(({ generation }) => {
       if (generation === undefined || !isSameVersion(representationVersion(ofGeneration(generation), now), given))
         return false;
-      return generation.name === given.generation || isFor(generation.response, inquiry);
+      return generation.name === given.generation || mayBeServedTo(generation.response, inquiry);
     });
     const arrival = await flight?.wait(inquiry);
     if (arrival?.kind !== 'generation') return undefined;
@@ -155,7 +166,7 @@ export class StoredAnswers {
   }
 
   /** Completes a stale answer; undefined where bytes are absent: the origin, which has just failed, would have to send them. */
-  async inPresentPart(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Promise<Answer | undefined> {
+  async completeStale(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Promise<Answer | undefined> {
     if (entry.isComplete || isHead(inquiry)) return answer;
     const partial = await this.#partial(entry, 0, inquiry);
     if (partial.kind === 'relay' || partial.status.hit === true) return completedAnswer(answer, partial);
@@ -164,7 +175,7 @@ export class StoredAnswers {
   }
 
   /** Returns the answer with an entry; where the entry is partly stored, with the bytes of the generation that fetches the rest. */
-  completing(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
+  complete(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
     if (entry.isComplete) return answer;
     return this.#partial(entry, 0, inquiry).then((partial) => completedAnswer(answer, partial));
   }
@@ -199,7 +210,7 @@ export class FetchedAnswers {
       forwardReason: plan.reason,
       isJoined,
     };
-    const isFor = (response: StoredResponse) => !isJoined || mayTakeAlong(response, inquiry, context.now);
+    const isFor = (response: StoredResponse) => !isJoined || mayShareWithWaiter(response, inquiry, context.now);
     switch (arrival.kind) {
       case 'generation':
         if (isFor(arrival.generation.response)) {
@@ -211,7 +222,7 @@ export class FetchedAnswers {
         return undefined;
       case 'revalidated':
         if (!isFor(arrival.entry.metadata)) return undefined;
-        return this.#stored.completing(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
+        return this.#stored.complete(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
       case 'relay':
         return isJoined
           ? undefined
@@ -231,7 +242,7 @@ export class FetchedAnswers {
     inquiry: Inquiry,
   ): Promise<Answer | undefined> {
     if (plan.kind === 'revalidate' && context.now < plan.serveStaleUntil) {
-      const stale = await this.#stored.inPresentPart(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
+      const stale = await this.#stored.completeStale(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
       if (stale !== undefined) return stale;
     }
     if (failure instanceof ProxyError) throw failure;

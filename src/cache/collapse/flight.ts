@@ -7,7 +7,7 @@
 import type { Fields } from '../../http/fields.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import type { Errand } from '../../origin/origin.ts';
+import type { ChargedClients } from '../../origin/origin.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { Relay, Representation } from '../answer.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
@@ -72,8 +72,8 @@ export interface Clearance {
   readonly expiredAt: number | undefined;
   /** Checks whether a response with these tags, which has not landed yet, was invalidated meanwhile. */
   isRevokedFor(tags: readonly string[] | undefined): boolean;
-  /** Sets the errand of the origin request that the flight now waits for. The errand is notified of each client that joins. */
-  awaitErrand(errand: Errand): void;
+  /** Sets the charged of the origin request that the flight now waits for. The charged is notified of each client that joins. */
+  awaitCharged(charged: ChargedClients): void;
   /** Runs a step that changes which responses are found. A purge waits for steps that began before it: see `Flights.settled`. */
   storing<T>(step: () => Promise<T>): Promise<T>;
 }
@@ -123,7 +123,7 @@ export class Flight implements Clearance {
   #expiredAt: number | undefined;
   /** The seats of the requests that wait for the result. */
   readonly #waiting = new Set<Seat>();
-  #errand: Errand | undefined;
+  #charged: ChargedClients | undefined;
   readonly #storing = new Steps();
   readonly #revocation = new Revocation();
 
@@ -158,7 +158,7 @@ export class Flight implements Clearance {
   }
 
   get isRevoked(): boolean {
-    return this.#revocation.concerns();
+    return this.#revocation.isRevokedFor();
   }
 
   get expiredAt(): number | undefined {
@@ -166,7 +166,7 @@ export class Flight implements Clearance {
   }
 
   isRevokedFor(tags: readonly string[] | undefined): boolean {
-    return this.#revocation.concerns(tags);
+    return this.#revocation.isRevokedFor(tags);
   }
 
   /** The generation, once the flight has landed with one. */
@@ -207,10 +207,10 @@ export class Flight implements Clearance {
     const { tagCount } = this.#revocation;
     const isExpired = this.#expiredAt !== undefined;
     const arrival = this.landed.then((result) =>
-      isExpired || this.#revocation.wasOverFor(tagCount) ? outdated : arrive(result, seat),
+      isExpired || this.#revocation.wasInvalidFor(tagCount) ? outdated : arrive(result, seat),
     );
     this.#waiting.add(seat);
-    this.#errand?.onWanted?.(seat.client);
+    this.#charged?.onWanted?.(seat.client);
     try {
       return await untilAborted(arrival, asking.request.signal);
     } catch (error) {
@@ -252,10 +252,10 @@ export class Flight implements Clearance {
     this.generation?.freshen(metadata);
   }
 
-  awaitErrand(errand: Errand): void {
+  awaitCharged(charged: ChargedClients): void {
     const askers = () => Array.from(this.#waiting, ({ client }) => client);
-    errand.askers = askers;
-    this.#errand = errand;
+    charged.headClients = askers;
+    this.#charged = charged;
   }
 
   storing<T>(step: () => Promise<T>): Promise<T> {
@@ -335,20 +335,20 @@ export class Revocation {
   }
 
   /** Checks whether a response has been invalidated since its request was sent. `tags` are its tags, where `settle` was not called yet. */
-  concerns(tags: readonly string[] = []): boolean {
+  isRevokedFor(tags: readonly string[] = []): boolean {
     return this.#isRevoked || tags.some((tag) => this.#tags?.has(tag) === true);
   }
 
   /** Sets the tags of the response, which has arrived. */
   settle(tags: readonly string[] = []): void {
-    this.#isRevoked = this.concerns(tags);
+    this.#isRevoked = this.isRevokedFor(tags);
     this.#firstOwn = [...(this.#tags ?? [])].findIndex((tag) => tags.includes(tag));
     this.#tags = undefined;
     this.#isSettled = true;
   }
 
   /** Checks whether the response was invalid already for a request that joined after `tagCount` tags had been invalidated. */
-  wasOverFor(tagCount: number): boolean {
+  wasInvalidFor(tagCount: number): boolean {
     return this.#firstOwn >= 0 && this.#firstOwn < tagCount;
   }
 }

@@ -13,10 +13,10 @@ import { ageTerms, freshnessLifetime, isStated } from '../../semantics/freshness
 import { decideReuse, isForAll } from '../../semantics/reuse.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
-import { isBeyondLimit, isRefusedTo, type UnreadTransfers } from '../fill/fill-scheduler.ts';
+import { isBeyondLimit, refusalAppliesTo, type UnreadTransfers } from '../fill/fill-scheduler.ts';
 import type { Fleet, Lease } from '../fleet.ts';
 import { type CachePolicy, type FillPolicy, hasRange, type Inquiry } from '../inquiry.ts';
-import { type FetchPlan, isFor, RequestMatcher } from '../lookup/lookup.ts';
+import { type FetchPlan, mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { type ExchangeFunction, type FetchResult, Flight, Revocation, Steps } from './flight.ts';
 
 /** The dependencies of `Flights`. */
@@ -62,12 +62,12 @@ export class Flights {
     exchange: ExchangeFunction,
     { leader, reopens }: { readonly leader?: RequestMatcher; readonly reopens?: string } = {},
   ): Flight {
-    const heeded: ExchangeFunction = (clearance) => exchange(clearance).then((result) => this.#heed(result));
+    const noting: ExchangeFunction = (clearance) => exchange(clearance).then((result) => this.#noteResult(result));
     const lease = this.#hold(key);
     const startedAt = this.#context.clock.now();
     const mayPublish = lease !== undefined;
     const { unread } = this.#context;
-    const flight = new Flight({ key, unreadPolicy, unread, exchange: heeded, leader, reopens, mayPublish, startedAt });
+    const flight = new Flight({ key, unreadPolicy, unread, exchange: noting, leader, reopens, mayPublish, startedAt });
     const place = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {
@@ -97,7 +97,7 @@ export class Flights {
   }
 
   /** Passes changed metadata of stored entries on to the flights that have their generations open. */
-  #heed(result: FetchResult): FetchResult {
+  #noteResult(result: FetchResult): FetchResult {
     if (result.kind === 'revalidated') for (const entry of [result.entry, ...result.alike]) this.freshen(entry);
     if (result.kind === 'relay' && result.outdated !== undefined) this.freshen(result.outdated);
     return result;
@@ -114,7 +114,7 @@ export class Flights {
   }
 
   /** Records invalidations until disposal, for an exchange outside of flights whose response may be given to a flight. */
-  watch(key: string): Revocation & Disposable {
+  recordInvalidations(key: string): Revocation & Disposable {
     const revocation = new Revocation();
     this.#watched.set(revocation, key);
     return Object.assign(revocation, { [Symbol.dispose]: () => void this.#watched.delete(revocation) });
@@ -222,7 +222,7 @@ export function selectFlight(
  */
 function mayJoinGeneration(generation: Pick<OpenGeneration, 'response'>, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy } = inquiry;
-  if (!isFor(generation.response, inquiry)) return false;
+  if (!mayBeServedTo(generation.response, inquiry)) return false;
   const reuse = decideReuse({
     requestFields: originFields,
     hasRange: hasRange(inquiry),
@@ -237,8 +237,8 @@ function mayJoinGeneration(generation: Pick<OpenGeneration, 'response'>, inquiry
 }
 
 /** Checks whether a response may be given to a request that has waited for it. */
-export function mayTakeAlong(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
-  return isFor(response, inquiry) && isShareable(response, inquiry.policy) && !isTooOld(response, inquiry, now);
+export function mayShareWithWaiter(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
+  return mayBeServedTo(response, inquiry) && isShareable(response, inquiry.policy) && !isTooOld(response, inquiry, now);
 }
 
 /**
@@ -265,7 +265,7 @@ function isShareable(response: StoredResponse, policy: CachePolicy): boolean {
 }
 
 /** Checks whether the next flight, too, would probably bring nothing to the requests that wait for it. */
-export function isWaitingVain(result: FetchResult, inquiry: Inquiry, now: number): boolean {
+export function isWaitingPointless(result: FetchResult, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy, rangeAbility } = inquiry;
   const isVainFor = (response: StoredResponse) => !isShareable(response, policy) || isTooOld(response, inquiry, now);
   switch (result.kind) {
@@ -281,14 +281,14 @@ export function isWaitingVain(result: FetchResult, inquiry: Inquiry, now: number
       // A response that Authorization kept from being shared may be shared by requests without Authorization.
       return result.reason !== 'authorization' || hasField(originFields, 'authorization');
     case 'failed':
-      return !isOfLeader(result, inquiry);
+      return !isLeaderLimit(result, inquiry);
   }
 }
 
 /** Checks whether a flight failed by a limit of the client that started it, which does not apply to the client that waited. */
-export function isOfLeader(result: FetchResult, { client }: Pick<Inquiry, 'client'>): boolean {
+export function isLeaderLimit(result: FetchResult, { client }: Pick<Inquiry, 'client'>): boolean {
   if (result.kind !== 'failed' || !(result.failure instanceof ProxyError)) return false;
-  return isBeyondLimit(result.failure) && !isRefusedTo(client, result.failure, result.client);
+  return isBeyondLimit(result.failure) && !refusalAppliesTo(client, result.failure, result.client);
 }
 
 /** A generation with a running fill. */

@@ -26,7 +26,7 @@ import type { StoredEntry } from '../../store/store.ts';
 import { generationStatus, hitStatus, partialStatus, relayStatus } from '../answers/answers.ts';
 import { isPresent } from '../answers/stored-answers.ts';
 import type { Flight } from '../collapse/flight.ts';
-import { type Flights, mayTakeAlong, selectFlight } from '../collapse/flights.ts';
+import { type Flights, mayShareWithWaiter, selectFlight } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { isBeingValidated } from '../fetch/background-revalidation.ts';
 import { selectPart } from '../fetch/exchange.ts';
@@ -41,7 +41,7 @@ import {
   isHead,
   isOnlyIfCached,
   passedFields,
-  selectingLines,
+  rangeAndPreconditionFields,
 } from '../inquiry.ts';
 import type { UseCounts } from '../lookup/hit-for-pass.ts';
 import {
@@ -71,7 +71,7 @@ const MAX_ENTRIES = 50;
 
 /** Explains how the cache would answer a request now. */
 export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): Promise<Explained> {
-  const { store, clock, flights, refusals } = parts;
+  const { store, clock, flights, notStoredReasons } = parts;
   const { key, rangeAbility } = inquiry;
   const stored = await store.find(key);
   const now = clock.now();
@@ -79,7 +79,7 @@ export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): P
     stored,
   );
   const entries = stored.slice(0, MAX_ENTRIES);
-  const refusal = refusals.last(key);
+  const refusal = notStoredReasons.last(key);
   const matcher = new RequestMatcher(inquiry);
   const { isKnown, mayAsk, mayAskMore } = rangeAbility;
   return {
@@ -151,7 +151,7 @@ function explainFlight({ generation }: Flight): FlightExplanation {
 }
 
 /** The parts of a cache that an explanation reads. */
-type ExplainSources = Pick<ExchangeContext, 'store' | 'clock' | 'unshared' | 'refusals'> & {
+type ExplainSources = Pick<ExchangeContext, 'store' | 'clock' | 'hitForPass' | 'notStoredReasons'> & {
   readonly flights: Flights;
   readonly uses: UseCounts;
 };
@@ -181,7 +181,7 @@ class DecisionExplainer {
     this.#parts = parts;
     this.#inquiry = inquiry;
     this.#now = now;
-    this.#facts = { unshared: () => parts.unshared.why(key, now), uses: () => parts.uses.count(key) + 1 };
+    this.#facts = { unshared: () => parts.hitForPass.why(key, now), uses: () => parts.uses.count(key) + 1 };
   }
 
   /** Finds the decision; `entries` are the stored entries of the key. */
@@ -237,11 +237,11 @@ class DecisionExplainer {
     const inquiry = this.#inquiry;
     const snapshot = plan.kind === 'revalidate' ? await this.#snapshot(plan.entry) : undefined;
     const flights = this.#parts.flights.of(inquiry.key).filter(({ generation }) => {
-      return generation === undefined || mayTakeAlong(generation.response, inquiry, this.#now);
+      return generation === undefined || mayShareWithWaiter(generation.response, inquiry, this.#now);
     });
     const flight = isAlone
       ? undefined
-      : selectFlight(flights, inquiry, plan, this.#now, this.#parts.unshared.isBound(inquiry.key, this.#now));
+      : selectFlight(flights, inquiry, plan, this.#now, this.#parts.hitForPass.isBound(inquiry.key, this.#now));
     if (flight !== undefined) {
       const { generation } = flight;
       if (generation === undefined) return { decision: this.#fetchDecision('join', plan), snapshot };
@@ -284,7 +284,7 @@ class DecisionExplainer {
     const cacheStatus = formatCacheStatus(relayStatus(forwardReason, reason));
     return {
       decision: { kind: 'pass', reason, forwardReason, cacheStatus },
-      question: this.#question(request.method, selectingLines(passedFields(originFields))),
+      question: this.#question(request.method, rangeAndPreconditionFields(passedFields(originFields))),
     };
   }
 

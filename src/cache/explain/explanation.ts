@@ -9,7 +9,7 @@ import type { NominatedField, StoredResponse } from '../../http/stored-response.
 import type { ForwardReason } from '../../semantics/cache-status.ts';
 import type { AgeTerms, FreshnessSource } from '../../semantics/freshness.ts';
 import type { ReuseTerms } from '../../semantics/reuse.ts';
-import { type Coming, decideFetch, nearestFill, type Outlook } from '../fill/fetch-decision.ts';
+import { decideFetch, type FillProgress, nearestFill, type Outlook } from '../fill/fetch-decision.ts';
 import type { NotStoredReason } from '../lookup/hit-for-pass.ts';
 
 /**
@@ -207,7 +207,7 @@ export function planBytes(span: Span, outlook: Outlook, maxPieces: number, openF
   const { present, blockSizeBytes, fills } = outlook;
   const pieces: BytePiece[] = [];
   const asked: Span[] = [];
-  let started: Coming | undefined;
+  let started: FillProgress | undefined;
   let offset = span.start;
   while (offset < span.end && pieces.length < maxPieces) {
     const index = Math.floor(offset / blockSizeBytes);

@@ -8,9 +8,9 @@ import type { StoredEntry } from '../../store/store.ts';
 import type { Flight } from '../collapse/flight.ts';
 import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
-import type { Lease, Right } from '../fleet.ts';
+import type { Lease, LeaseResult } from '../fleet.ts';
 import { changedInquiry, finishAlways, type Inquiry } from '../inquiry.ts';
-import { isFor, planAnswer } from '../lookup/lookup.ts';
+import { mayBeServedTo, planAnswer } from '../lookup/lookup.ts';
 import type { Candidate } from './exchange.ts';
 
 /** How long a lease that another process has is not requested again, in milliseconds: stale hits may be many. */
@@ -43,7 +43,7 @@ export class BackgroundRevalidation {
   }
 
   /** Never rejects. */
-  async #beginLater(acquiring: Promise<Right>, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
+  async #beginLater(acquiring: Promise<LeaseResult>, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
     try {
       const right = await acquiring;
       if (right.kind === 'theirs') this.#note(inquiry.key);
@@ -69,7 +69,7 @@ export class BackgroundRevalidation {
   #isDue(entry: StoredEntry, inquiry: Inquiry): boolean {
     const { key } = inquiry;
     const now = this.#context.clock.now();
-    if (this.#context.unshared.has(key, now) || this.#isElsewhere(key, now)) return false;
+    if (this.#context.hitForPass.has(key, now) || this.#isElsewhere(key, now)) return false;
     return !isBeingValidated(this.#flights.of(key), entry, inquiry);
   }
 
@@ -102,7 +102,7 @@ const never = new AbortController().signal;
 export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry, inquiry: Inquiry): boolean {
   return flights.some((flight) => {
     if (flight.hasOpen(entry.generation)) return false;
-    return flight.generation === undefined || isFor(flight.generation.response, inquiry);
+    return flight.generation === undefined || mayBeServedTo(flight.generation.response, inquiry);
   });
 }
 
@@ -114,7 +114,7 @@ function unattended(inquiry: Inquiry): Inquiry {
     originFields: withoutTraceFields(originFields),
     causedBy: traceFields(originFields),
     policy: { ...policy, fill },
-    isUnattended: true,
+    isBackground: true,
     onInterim: () => {},
   });
 }

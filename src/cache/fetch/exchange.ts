@@ -13,9 +13,15 @@ import type { BodyStream } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { Fragment, StoredResponse } from '../../http/stored-response.ts';
 import { contentDigestFields, selectContentDigest } from '../../semantics/digest.ts';
-import { freshened, furtherFields, isNamedBy, mayFreshen, validityFields } from '../../semantics/freshen.ts';
+import {
+  fieldsBesidesValidity,
+  freshened,
+  isConfirmedByTag,
+  mayFreshen,
+  validityFields,
+} from '../../semantics/freshen.ts';
 import { isOriginFailure } from '../../semantics/freshness.ts';
-import { explainsNotModified } from '../../semantics/precondition.ts';
+import { canUseNotModified } from '../../semantics/precondition.ts';
 import {
   formatRange,
   parseContentRange,
@@ -31,20 +37,20 @@ import { type StoredEntry, StoreFault, toStoreFault } from '../../store/store.ts
 import type { RevalidationEvent } from '../../telemetry/events.ts';
 import type { Clearance, FetchResult, Kept } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
-import { BegunBody, gather } from '../fill/arrived-generation.ts';
+import { gather, ResumedBody } from '../fill/arrived-generation.ts';
 import { commit } from '../fill/commit.ts';
-import { isBehind, isOtherPart, isWholeRange, selectFirstAsk, selectFirstPart } from '../fill/fetch-decision.ts';
+import { isPastEnd, isWholeRange, isWrongPart, selectFirstPart, selectFirstRange } from '../fill/fetch-decision.ts';
 import type { Part } from '../fill/part-source.ts';
 import {
   type CachePolicy,
-  decideUnwanted,
-  errandOf,
+  chargeTo,
+  decideUnread,
   fillFields,
   hasPrecondition,
   type Inquiry,
   rangeSpecs,
 } from '../inquiry.ts';
-import { isFor, isFragment, withIdentity } from '../lookup/lookup.ts';
+import { isFragment, mayBeServedTo, withIdentity } from '../lookup/lookup.ts';
 import {
   describe,
   openArrived,
@@ -161,7 +167,7 @@ async function freshen(
   }
   const personal = isForAll
     ? [...personalFields(fields, metadata.fields, policy), ...originEcho(originFields, fields)]
-    : furtherFields(fields, policy);
+    : fieldsBesidesValidity(fields, policy);
   return { kind: 'revalidated', entry: fresh, alike, personal };
 }
 
@@ -186,16 +192,16 @@ async function findAlike(
       other.generation !== generation &&
       other.pinnedUntil === undefined &&
       !isFragment(other.metadata) &&
-      isFor(other.metadata, inquiry) &&
-      isNamedBy(other.metadata, notModified),
+      mayBeServedTo(other.metadata, inquiry) &&
+      isConfirmedByTag(other.metadata, notModified),
   );
 }
 
 /** Requests the whole current representation; `more` are the fields of a condition or a range. Throws `ProxyError`. */
 async function ask(context: ExchangeContext, inquiry: Inquiry, more: Fields, clearance: Clearance): Promise<Received> {
   const requestAt = context.clock.now();
-  const errand = errandOf(inquiry);
-  clearance.awaitErrand(errand);
+  const charged = chargeTo(inquiry);
+  clearance.awaitCharged(charged);
   const response = await inquiry.origin.fetch({
     method: 'GET',
     target: inquiry.originTarget,
@@ -204,10 +210,10 @@ async function ask(context: ExchangeContext, inquiry: Inquiry, more: Fields, cle
     bodySizeBytes: undefined,
     signal: clearance.signal,
     onInterim: inquiry.onInterim,
-    errand,
+    charged,
     causedBy: inquiry.causedBy,
   });
-  return { response, requestAt, responseAt: context.clock.now(), errand };
+  return { response, requestAt, responseAt: context.clock.now(), charged };
 }
 
 /** Sends a conditional request, and emits its result as a `revalidation` event. Throws `ProxyError`. */
@@ -252,12 +258,12 @@ async function landWhole(
       const gathered = await gather(body, sizeBytes);
       const arrived = gathered instanceof Uint8Array && openArrived(context, inquiry, received, gathered, clearance);
       if (arrived) return { kind: 'generation', generation: arrived, personal: personalOf(received, inquiry) };
-      received = withBody(original, gathered instanceof Uint8Array ? new BegunBody([gathered], body) : gathered);
+      received = withBody(original, gathered instanceof Uint8Array ? new ResumedBody([gathered], body) : gathered);
     }
     const whole = { from: 0, end: sizeBytes, isWhole: true, hasSureEnd: false, digest: undefined };
-    const { errand } = received;
+    const { charged } = received;
     const { body } = received.response;
-    const first = { ...(part ?? whole), body, isProven: true, head: undefined, errand };
+    const first = { ...(part ?? whole), body, isProven: true, head: undefined, charged };
     const generation = await openGeneration(context, inquiry, validated, received, first, clearance);
     return { kind: 'generation', generation, personal: personalOf(received, inquiry) };
   } catch (thrown) {
@@ -298,7 +304,7 @@ export async function landPosted(
 
 /** Relays a response that is not stored. Marks the stored response as invalid where this one replaces it. */
 async function relayWith(
-  { store, unshared, refusals, clock }: ExchangeContext,
+  { store, hitForPass, notStoredReasons, clock }: ExchangeContext,
   { key }: Inquiry,
   validated: StoredEntry | undefined,
   received: Received,
@@ -306,8 +312,8 @@ async function relayWith(
 ): Promise<FetchResult> {
   const { status } = received.response;
   const at = clock.now();
-  unshared.note(key, reason, at);
-  refusals.note(key, { reason, status, at });
+  hitForPass.note(key, reason, at);
+  notStoredReasons.note(key, { reason, status, at });
   const isOutdated = validated !== undefined && isSuccessor(status, reason);
   const outdated = isOutdated
     ? await store.replaceMetadata(validated, { ...validated.metadata, isInvalid: true })
@@ -322,14 +328,14 @@ function isSuccessor(status: number, reason: string): boolean {
 
 /** Why a response is not stored; undefined where it is. Throws `ProxyError` for a 206 or 304 that answers another request. */
 function refusalToStore(
-  { originFields, policy, rangeAbility, isUnattended }: Inquiry,
+  { originFields, policy, rangeAbility, isBackground: isUnattended }: Inquiry,
   validated: StoredEntry | undefined,
   { response, responseAt }: Received,
 ): string | undefined {
   const { status, fields, framing, sizeBytes } = response;
   if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
   // The request had no condition, so the origin did not go by its fields. The 304 is right for the client, which has a copy.
-  if (status === 304 && explainsNotModified(originFields, fields, responseAt)) return 'status';
+  if (status === 304 && canUseNotModified(originFields, fields, responseAt)) return 'status';
   if (status === 206 || status === 304) {
     throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
   }
@@ -341,7 +347,7 @@ function refusalToStore(
   if (decision.kind === 'refuse') return decision.reason;
   if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
   const unread = { givesParts: rangeAbility.isKnown, sizeBytes, leftBytes: sizeBytes };
-  if (isUnattended === true && decideUnwanted(policy.fill, unread) === 'stop') return 'unread';
+  if (isUnattended === true && decideUnread(policy.fill, unread) === 'stop') return 'unread';
   return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
 }
 
@@ -380,7 +386,7 @@ export function selectPart(
   if (tail !== undefined) return { spec: tail, isTail: true };
   const { openRanges } = inquiry.policy.fill;
   const { mayAsk } = inquiry.rangeAbility;
-  const spec = mayAsk ? selectFirstAsk(specs, blockSizeBytes, openRanges) : undefined;
+  const spec = mayAsk ? selectFirstRange(specs, blockSizeBytes, openRanges) : undefined;
   return spec === undefined ? undefined : { spec, isTail: false };
 }
 
@@ -408,16 +414,16 @@ async function landTail(
   const { response, responseAt } = received;
   const part = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
   const isFragment =
-    response.status === 206 && part?.sizeBytes !== undefined && !isOtherPart(requested, part, response.sizeBytes);
+    response.status === 206 && part?.sizeBytes !== undefined && !isWrongPart(requested, part, response.sizeBytes);
   if (!isFragment || selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
     return await landPart(context, inquiry, requested, received, clearance);
   }
   const isNamed = strongValidator({ fields: response.fields, responseAt }, responseAt) !== undefined;
   if (isNamed) inquiry.rangeAbility.noteParts();
-  else inquiry.rangeAbility.noteUnnamed();
+  else inquiry.rangeAbility.noteUncombinable();
   const fragment = { range: formatRange([requested]), start: part.span.start, wholeBytes: part.sizeBytes };
   const kept = keepFragment(context, inquiry, received, fragment, clearance);
-  if (kept === undefined) context.refusals.note(inquiry.key, { reason: 'part', status: 206, at: responseAt });
+  if (kept === undefined) context.notStoredReasons.note(inquiry.key, { reason: 'part', status: 206, at: responseAt });
   const relay = { ...received, response: { ...response, body: kept?.body ?? response.body }, evaluated: true };
   return { kind: 'relay', relay, reason: 'part', kept: kept?.kept };
 }
@@ -440,7 +446,7 @@ async function landPart(
   if (part.kind === 'refuse') {
     response.body.close();
     if (part.isLie) rangeAbility.distrust(part.reason);
-    else rangeAbility.noteUnnamed();
+    else rangeAbility.noteUncombinable();
     return await landWhole(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
   }
   rangeAbility.noteParts();
@@ -478,13 +484,13 @@ async function landUnsatisfied(
   const isRight =
     sizeBytes !== undefined && selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 }).kind === 'unsatisfiable';
   if (isRight && !hasPrecondition(inquiry)) {
-    context.refusals.note(inquiry.key, { reason: 'status', status: 416, at: received.responseAt });
+    context.notStoredReasons.note(inquiry.key, { reason: 'status', status: 416, at: received.responseAt });
     return { kind: 'relay', relay: { ...received, evaluated: true }, reason: 'status' };
   }
   body.close();
   const whole = await ask(context, inquiry, [], clearance);
   const { status, sizeBytes: wholeBytes = 0 } = whole.response;
-  if (status === 200 && !specs.slice(0, 1).every((spec) => isBehind(spec, wholeBytes))) {
+  if (status === 200 && !specs.slice(0, 1).every((spec) => isPastEnd(spec, wholeBytes))) {
     inquiry.rangeAbility.distrust('it answered 416 to a range that it has bytes of');
   }
   return await landWhole(context, inquiry, undefined, whole, clearance);
@@ -514,7 +520,7 @@ function keepFragment(
   const isSmall = sizeBytes !== undefined && sizeBytes > 0 && sizeBytes <= context.store.blockSizeBytes;
   if (decision.kind === 'refuse' || !isSmall) return undefined;
   const stored = { ...describe(inquiry, received), fragment };
-  context.unshared.noteBound(inquiry.key, stored.identity !== undefined, context.clock.now());
+  context.hitForPass.noteBound(inquiry.key, stored.identity !== undefined, context.clock.now());
   const over = Promise.withResolvers<void>();
   let isRead = false;
   const giveUp = () => {
@@ -545,7 +551,7 @@ function keepFragment(
 
 /** Stores a fragment if it matches its digest. Never rejects: a failure to store is logged. */
 async function store(
-  { store: into, clock, emit, telling, refusals }: ExchangeContext,
+  { store: into, clock, emit, logThrottle, notStoredReasons }: ExchangeContext,
   key: string,
   received: Received,
   stored: StoredResponse,
@@ -560,12 +566,12 @@ async function store(
     await writer.writeBlock(0, bytes);
     const written = { writer, place, stored, previous: undefined, pinSeconds: 0, isRevoked };
     await clearance.storing(() => commit(into, written, { sizeBytes: bytes.length, digest: undefined }, clock.now()));
-    refusals.forget(key);
+    notStoredReasons.forget(key);
   } catch (thrown) {
     const fault = toStoreFault(thrown);
-    refusals.note(key, { reason: 'store-unavailable', status: 206, at: clock.now() });
+    notStoredReasons.note(key, { reason: 'store-unavailable', status: 206, at: clock.now() });
     const message = `A part is relayed without being stored: ${fault.message}`;
-    emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
+    emit({ kind: 'store', level: logThrottle.levelOf(fault.reason, clock.now()), message, detail: key });
   }
 }
 

@@ -8,14 +8,14 @@ import { ownText } from '../../bytes/own-memory.ts';
 import { type Fields, hasField, withoutFields } from '../../http/fields.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { NominatedField, StoredResponse } from '../../http/stored-response.ts';
-import type { Errand, OriginResponse } from '../../origin/origin.ts';
+import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
 import { selectReprDigest } from '../../semantics/digest.ts';
 import { freshened } from '../../semantics/freshen.ts';
 import { groupTag, parseCacheGroups, parseTags, spellingTag, storedTag } from '../../semantics/invalidation.ts';
 import { decideStoring, storableFields } from '../../semantics/storing.ts';
 import { impliedVary, nominatedFields, selectedValues, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
 import { type EntryWriter, type Store, type StoredEntry, type StoreFault, toStoreFault } from '../../store/store.ts';
-import type { BegunEvent } from '../../telemetry/events.ts';
+import type { StartEvent } from '../../telemetry/events.ts';
 import type { Clearance } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
 import { ArrivedGeneration } from '../fill/arrived-generation.ts';
@@ -39,7 +39,7 @@ export interface Received {
   readonly response: OriginResponse;
   readonly requestAt: number;
   readonly responseAt: number;
-  readonly errand: Errand;
+  readonly charged: ChargedClients;
 }
 
 /**
@@ -54,15 +54,15 @@ export async function openGeneration(
   first: FirstPart,
   clearance: Clearance,
 ): Promise<Generation> {
-  const { store, clock, refusals, unshared } = context;
+  const { store, clock, notStoredReasons, hitForPass } = context;
   const { key, policy } = inquiry;
   const { sizeBytes, status } = received.response;
   const described = describe(inquiry, received);
   const place = { key, variant: variantName(described) };
   const previous = validated?.variant === place.variant && validated.isComplete ? validated : undefined;
   const writer = await store.openWriter({ ...place, metadata: described, sizeBytes });
-  refusals.forget(key);
-  unshared.noteBound(key, described.identity !== undefined, clock.now());
+  notStoredReasons.forget(key);
+  hitForPass.noteBound(key, described.identity !== undefined, clock.now());
   warnOfSetCookie(context, key, received.response.fields, described.fields);
 
   const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
@@ -84,7 +84,7 @@ export async function openGeneration(
     commit: async (response, body) => {
       const whole = { ...written, stored: { ...response, ...ownTag } };
       const result = await clearance.storing(() => commit(store, whole, body, clock.now()));
-      if (result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: clock.now() });
+      if (result === 'relayed') notStoredReasons.note(key, { reason: 'outdated', status, at: clock.now() });
       return result;
     },
   });
@@ -101,7 +101,7 @@ export function openArrived(
   bytes: Uint8Array,
   clearance: Clearance,
 ): ArrivedGeneration | undefined {
-  const { store, clock, emit, refusals, unshared } = context;
+  const { store, clock, emit, notStoredReasons, hitForPass } = context;
   const { key, policy } = inquiry;
   const { status, fields } = received.response;
   const described = describe(inquiry, received);
@@ -111,8 +111,8 @@ export function openArrived(
   const sizeBytes = bytes.length;
   const writer = store.openWhole?.({ ...place, metadata: described, sizeBytes }, bytes);
   if (writer === undefined) return undefined;
-  refusals.forget(key);
-  unshared.noteBound(key, described.identity !== undefined, clock.now());
+  notStoredReasons.forget(key);
+  hitForPass.noteBound(key, described.identity !== undefined, clock.now());
   warnOfSetCookie(context, key, fields, described.fields);
   const { generation } = writer;
   const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
@@ -127,7 +127,7 @@ export function openArrived(
     const end: { result: FillResult; error: undefined } = { result: 'relayed', error: undefined };
     try {
       end.result = await clearance.storing(() => commit(store, whole, { sizeBytes, digest }, startedAt));
-      if (end.result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: startedAt });
+      if (end.result === 'relayed') notStoredReasons.note(key, { reason: 'outdated', status, at: startedAt });
     } catch (thrown) {
       noteStoreFault(context, key, status, toStoreFault(thrown));
     }
@@ -145,13 +145,13 @@ export function openArrived(
   });
 }
 
-const begunFill: BegunEvent = { kind: 'begun', what: 'fill' };
+const begunFill: StartEvent = { kind: 'begun', what: 'fill' };
 
 /** Records why the store took no more. */
 function noteStoreFault(context: ExchangeContext, key: string, status: number, fault: StoreFault): void {
   if (fault.reason === 'removed') return;
   const reason = fault.reason === 'too_large' ? 'too-large' : 'store-unavailable';
-  context.refusals.note(key, { reason, status, at: context.clock.now() });
+  context.notStoredReasons.note(key, { reason, status, at: context.clock.now() });
   logFault(context, key, fault);
 }
 
@@ -208,10 +208,11 @@ function commonOptions(
   clearance: Clearance,
   isAwaited: boolean,
 ): Omit<GenerationOptions, 'response' | 'isPublished' | 'check' | 'first' | 'isRevoked' | 'publish' | 'commit'> {
-  const { store, clock, emit, windowBytes, readAhead, unread, unshared, refusals } = context;
+  const { store, clock, emit, windowBytes, readAhead, unread, hitForPass, notStoredReasons } = context;
   const { key, policy } = inquiry;
   const source = createPartSource({ inquiry, response: stored, sizeBytes, clock, isAwaited });
-  const noteRefusal = (reason: string) => refusals.note(key, { reason, status: stored.status, at: clock.now() });
+  const noteRefusal = (reason: string) =>
+    notStoredReasons.note(key, { reason, status: stored.status, at: clock.now() });
   return {
     sizeBytes,
     writer,
@@ -227,7 +228,7 @@ function commonOptions(
     onFillStart: (kind) => emit({ kind, what: 'fill' }),
     onFill: ({ result, bytes, resumptions, durationMs, error }) => {
       // With a strong validator, the bytes that have arrived stay stored. An earlier refusal already has a reason.
-      const isLost = error !== undefined && !source.isProvable && refusals.last(key) === undefined;
+      const isLost = error !== undefined && !source.isProvable && notStoredReasons.last(key) === undefined;
       if (isLost) noteRefusal(refusalOf(error));
       const { generation } = writer;
       const fault = { error: error?.code, errorDetail: error?.detail };
@@ -236,7 +237,7 @@ function commonOptions(
     onStoreFault: (fault) => noteStoreFault(context, key, stored.status, fault),
     onUnusable: async (error) => {
       noteRefusal(refusalOf(error));
-      if (error.code === 'origin_digest_mismatch') unshared.note(key, 'digest-mismatch', clock.now());
+      if (error.code === 'origin_digest_mismatch') hitForPass.note(key, 'digest-mismatch', clock.now());
       const own = await findGeneration(store, key, writer.generation);
       if (own !== undefined) await store.removeEntry(own);
     },
@@ -259,7 +260,7 @@ async function learn(
   response: StoredResponse,
   { fields, requestAt, responseAt }: PartHead,
 ): Promise<StoredResponse | undefined> {
-  const { store, refusals } = context;
+  const { store, notStoredReasons } = context;
   const { key, originFields, policy } = inquiry;
   const newer = { fields: withoutOriginEcho(originFields, fields) };
   const fresh = withTags(freshened(response, newer, requestAt, responseAt, policy), inquiry);
@@ -267,7 +268,7 @@ async function learn(
   const own = await findGeneration(store, key, generation);
   if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
   if (decision.kind === 'refuse') {
-    refusals.note(key, { reason: decision.reason, status: response.status, at: responseAt });
+    notStoredReasons.note(key, { reason: decision.reason, status: response.status, at: responseAt });
     return undefined;
   }
   if (own !== undefined) await store.replaceMetadata(own, fresh);
@@ -275,10 +276,10 @@ async function learn(
   return fresh;
 }
 
-function logFault({ emit, telling, clock, unshared }: ExchangeContext, key: string, fault: StoreFault): void {
-  if (fault.reason === 'too_large') unshared.note(key, 'too-large', clock.now());
+function logFault({ emit, logThrottle, clock, hitForPass }: ExchangeContext, key: string, fault: StoreFault): void {
+  if (fault.reason === 'too_large') hitForPass.note(key, 'too-large', clock.now());
   const message = `The rest of a fill is relayed without being stored: ${fault.message}`;
-  emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
+  emit({ kind: 'store', level: logThrottle.levelOf(fault.reason, clock.now()), message, detail: key });
 }
 
 async function findGeneration(store: Store, key: string, generation: string): Promise<StoredEntry | undefined> {
@@ -335,7 +336,7 @@ export function withTags({ tags: _outdated, ...response }: StoredResponse, inqui
  * user's session to all others.
  */
 export function warnOfSetCookie(
-  { emit, telling, clock }: ExchangeContext,
+  { emit, logThrottle, clock }: ExchangeContext,
   key: string,
   received: Fields,
   stored: Fields,
@@ -343,5 +344,5 @@ export function warnOfSetCookie(
   if (!hasField(received, 'set-cookie') || !hasField(stored, 'set-cookie')) return;
   const message =
     'A response with Set-Cookie and a lifetime is stored, and its cookie is given to every client, because cache.setCookie of the route is "store". Where that is not meant, remove the option, or set it to "strip".';
-  emit({ kind: 'store', level: telling.levelOf('set-cookie', clock.now()), message, detail: key });
+  emit({ kind: 'store', level: logThrottle.levelOf('set-cookie', clock.now()), message, detail: key });
 }

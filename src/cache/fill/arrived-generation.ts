@@ -5,7 +5,7 @@
 
 import { fillsItsMemory } from '../../bytes/own-memory.ts';
 import { type Span, SpanSet } from '../../bytes/span.ts';
-import type { BodyStream, Taken } from '../../http/message.ts';
+import type { BodyStream, NextChunk } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { ByteReader, Representation } from '../answer.ts';
@@ -165,10 +165,10 @@ export async function gather(body: BodyStream, sizeBytes: number): Promise<Uint8
   const chunks: Uint8Array[] = [];
   if (takeAll(body, chunks) === 'later') {
     await nextTurn();
-    if (takeAll(body, chunks) === 'later') return chunks.length === 0 ? body : new BegunBody(chunks, body);
+    if (takeAll(body, chunks) === 'later') return chunks.length === 0 ? body : new ResumedBody(chunks, body);
   }
   const bytes = joined(chunks);
-  return bytes.length === sizeBytes ? bytes : new BegunBody(chunks, body);
+  return bytes.length === sizeBytes ? bytes : new ResumedBody(chunks, body);
 }
 
 function nextTurn(): Promise<void> {
@@ -197,7 +197,7 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
 }
 
 /** A body whose first chunks were taken already. It gives those chunks first. */
-export class BegunBody implements BodyStream {
+export class ResumedBody implements BodyStream {
   readonly trailers: BodyStream['trailers'];
   readonly #taken: Uint8Array[];
   readonly #body: BodyStream;
@@ -208,7 +208,7 @@ export class BegunBody implements BodyStream {
     this.trailers = body.trailers;
   }
 
-  take(wantedBytes?: number): Taken {
+  take(wantedBytes?: number): NextChunk {
     return this.#taken.shift() ?? this.#body.take?.(wantedBytes) ?? 'later';
   }
 

@@ -11,7 +11,7 @@ import { type FillPolicy, growsOpenRanges } from '../inquiry.ts';
 import { type ByteBudget, ReadAhead } from '../read/read-ahead.ts';
 import type { BlockKeeper } from './blocks.ts';
 import { openAheadBytes } from './fetch-decision.ts';
-import { type FillScheduler, isRefusedTo, type Supplied } from './fill-scheduler.ts';
+import { type FillScheduler, refusalAppliesTo, type Supply } from './fill-scheduler.ts';
 import type { Failures, Visitor, Waiters } from './readers.ts';
 
 /** How often a byte that the store has lost is fetched again. A store that cannot be read loses the byte every time. */
@@ -217,7 +217,7 @@ export class BodyReader {
   }
 
   /** Throws `ProxyError` `bytes_gone`. */
-  #demand(offset: number, end: number, visitor: Visitor): Supplied {
+  #demand(offset: number, end: number, visitor: Visitor): Supply {
     const supplied = this.#parts.scheduler.demand(offset, end, visitor, this.#paceBytes(offset, visitor));
     if (supplied === 'gone') throw gone(offset);
     return supplied;
@@ -276,7 +276,7 @@ function gone(offset: number): ProxyError {
 }
 
 /** Throws the limit that prevented a fill, if it applies to this visitor. Other visitors start fills of their own. */
-function throwRefusal({ kind, fill }: Supplied, { client }: Visitor): void {
+function throwRefusal({ kind, fill }: Supply, { client }: Visitor): void {
   if (fill?.refusal === undefined) return;
-  if (kind === 'begun' || isRefusedTo(client, fill.refusal, fill.errand.client)) throw fill.refusal;
+  if (kind === 'begun' || refusalAppliesTo(client, fill.refusal, fill.charged.client)) throw fill.refusal;
 }

@@ -11,7 +11,7 @@ import { strongValidator } from '../../semantics/validator.ts';
 import type { FillPolicy } from '../inquiry.ts';
 
 /** A fill, as the decision sees it. It brings the bytes `[frontier, limit)`. */
-export interface Coming {
+export interface FillProgress {
   readonly frontier: number;
   /** End (exclusive) of its kept blocks. The bytes between this and the frontier have arrived and are not kept yet. */
   readonly keptTo: number;
@@ -28,7 +28,7 @@ export interface Outlook {
   readonly blockSizeBytes: number;
   /** Indexes of the present blocks. */
   readonly present: SpanSet;
-  readonly fills: readonly Coming[];
+  readonly fills: readonly FillProgress[];
   /** Whether the origin may be asked for a part of this generation. */
   readonly mayAskForParts: boolean;
   /** A reader waits for a fill that is at most this many bytes behind it. */
@@ -64,12 +64,12 @@ export function hasBytes({ present, blockSizeBytes }: Outlook, { start, end }: S
 }
 
 /** Checks whether a fill brings a byte whose block it has not kept yet, even if the byte itself has arrived. */
-export function isComing({ keptTo, limit }: Coming, offset: number): boolean {
+export function isComing({ keptTo, limit }: FillProgress, offset: number): boolean {
   return keptTo <= offset && offset < limit;
 }
 
 /** Returns the fill that brings a byte first, which has the highest frontier; undefined where none brings it. */
-export function nearestFill<F extends Coming>(fills: readonly F[], offset: number): F | undefined {
+export function nearestFill<F extends FillProgress>(fills: readonly F[], offset: number): F | undefined {
   const coming = fills.filter((fill) => isComing(fill, offset));
   return coming.reduce<F | undefined>(
     (best, fill) => (best === undefined || fill.frontier > best.frontier ? fill : best),
@@ -135,7 +135,7 @@ function missingSpan(need: Need, sizeBytes: number): Span {
  * Returns the block-aligned range around the first range of a client; undefined for the whole. A single open-ended range becomes
  * one block where `openRanges` is "grow": the rest is fetched as the client reads on.
  */
-export function selectFirstAsk(
+export function selectFirstRange(
   specs: readonly RangeSpec[],
   blockSizeBytes: number,
   openRanges: FillPolicy['openRanges'],
@@ -172,7 +172,7 @@ export function isWholeRange(spec: RangeSpec, sizeBytes: number | undefined): bo
 }
 
 /** Checks whether a range holds no byte of a representation of this length. */
-export function isBehind(spec: RangeSpec, sizeBytes: number): boolean {
+export function isPastEnd(spec: RangeSpec, sizeBytes: number): boolean {
   return spec.kind === 'suffix' ? Math.min(spec.length, sizeBytes) === 0 : spec.first >= sizeBytes;
 }
 
@@ -185,7 +185,7 @@ type FirstPartDecision =
  * Checks whether a 206 does not answer the requested range: it begins elsewhere, or its length is not the one that its
  * Content-Range states. A server may send less than requested, but nothing else (RFC 9110 §15.3.7).
  */
-export function isOtherPart(
+export function isWrongPart(
   requested: RangeSpec,
   { span, sizeBytes }: ContentRange,
   contentBytes: number | undefined,
@@ -206,7 +206,7 @@ export function selectFirstPart(
   if (range === undefined)
     return { kind: 'refuse', isLie: true, reason: 'it sent a 206 without a valid Content-Range' };
   const { span, sizeBytes } = range;
-  if (isOtherPart(requested, range, response.sizeBytes)) {
+  if (isWrongPart(requested, range, response.sizeBytes)) {
     return { kind: 'refuse', isLie: true, reason: 'it sent another range than was asked for' };
   }
   const isUnnamed = strongValidator({ fields: response.fields, responseAt }, responseAt) === undefined;

@@ -6,10 +6,10 @@
 import type { Span } from '../../bytes/span.ts';
 import type { Clock } from '../../http/clock.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
-import type { Errand } from '../../origin/origin.ts';
-import { decideUnwanted, errandOf, type FillPolicy, growsOpenRanges, mayComplete } from '../inquiry.ts';
+import type { ChargedClients } from '../../origin/origin.ts';
+import { chargeTo, decideUnread, type FillPolicy, growsOpenRanges, mayComplete } from '../inquiry.ts';
 import type { BlockKeeper } from './blocks.ts';
-import { type Coming, decideFetch, isComing, nearestFill, type Outlook } from './fetch-decision.ts';
+import { decideFetch, type FillProgress, isComing, nearestFill, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } from './fill.ts';
 import type { FirstPart, Part, PartHead, PartSource } from './part-source.ts';
 import type { Visitor } from './readers.ts';
@@ -31,7 +31,7 @@ interface FillEnd {
  * How a demanded byte comes: by a fill that was started for it (`begun`), by a running fill (`coming`), or by a running fill that
  * should reach it within `seekAheadMs` (`expected`).
  */
-export type Supplied =
+export type Supply =
   | { readonly kind: 'begun'; readonly fill: Fill }
   | { readonly kind: 'coming' | 'expected'; readonly fill: Fill | undefined };
 
@@ -147,7 +147,7 @@ export class FillScheduler implements FillHost {
   begin(first: FirstPart): void {
     const { blockSizeBytes } = this.#rules;
     const start = Math.ceil(first.from / blockSizeBytes) * blockSizeBytes;
-    this.#start({ start, end: first.end ?? Number.POSITIVE_INFINITY }, first.errand, first);
+    this.#start({ start, end: first.end ?? Number.POSITIVE_INFINITY }, first.charged, first);
   }
 
   /**
@@ -156,19 +156,19 @@ export class FillScheduler implements FillHost {
    * any more: no strong validator names the generation, and either the store takes no more, so that the byte was dropped, or later
    * blocks are present, which would be read before they can be compared. `paceBytes`: see `Need`.
    */
-  demand(offset: number, end: number, { client, open }: Visitor, paceBytes: number): Supplied | 'gone' {
+  demand(offset: number, end: number, { client, open }: Visitor, paceBytes: number): Supply | 'gone' {
     const { blockSizeBytes, source } = this.#rules;
     const { present, isStoring } = this.#host.keeper;
     const decision = decideFetch({ ...this.outlook, offset, end, openFrom: open?.from, paceBytes });
     if (decision.kind !== 'fetch') {
       const fill = this.#running.nearest(offset);
-      fill?.errand.onWanted?.(client);
+      fill?.charged.onWanted?.(client);
       return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill };
     }
     if (!isStoring && !source.isProvable) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';
-    return { kind: 'begun', fill: this.#start(decision.span, errandOf({ client })) };
+    return { kind: 'begun', fill: this.#start(decision.span, chargeTo({ client })) };
   }
 
   /** Ends the fills that no reader wants: at once, or after the incomplete block where the rest can be requested later. */
@@ -195,7 +195,7 @@ export class FillScheduler implements FillHost {
     const missing = present.firstMissing({ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) });
     if (missing !== undefined) {
       const span = { start: missing.start * blockSizeBytes, end: missing.end * blockSizeBytes };
-      const fill = this.#start(span, errandOf({ client }));
+      const fill = this.#start(span, chargeTo({ client }));
       unread.mayGoOn(client, fill, policy.finishMaxPerClient);
     }
   }
@@ -209,7 +209,7 @@ export class FillScheduler implements FillHost {
     const { source, clock } = this.#rules;
     const askedAt = clock.now();
     const mayAsk = source.mayAskForParts;
-    const fetched = mayAsk ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
+    const fetched = mayAsk ? await source.fetchPart(start, end, fill.charged, signal) : undefined;
     if (mayAsk) this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
     // A part is of no use where another fill has found the origin lying meanwhile.
     const usable = fetched?.isWhole === false && source.isDoubted ? undefined : fetched;
@@ -222,7 +222,7 @@ export class FillScheduler implements FillHost {
     }
     // Before the next pause, so that other fills see that this one brings the whole.
     if (mayAsk && usable === undefined) fill.startAgain(true);
-    const part = usable ?? (await source.fetchWhole(fill.errand, signal));
+    const part = usable ?? (await source.fetchWhole(fill.charged, signal));
     if (part.head !== undefined) await this.#host.learn(part.head);
     return part;
   }
@@ -299,7 +299,7 @@ export class FillScheduler implements FillHost {
     const { blockSizeBytes, policy, unread } = this.#rules;
     const limit = Math.min(fill.limit, this.#host.sizeBytes ?? Number.POSITIVE_INFINITY);
     if (limit - fill.frontier <= blockSizeBytes) return true;
-    return unread.mayGoOn(fill.errand.client, fill, policy.finishMaxPerClient);
+    return unread.mayGoOn(fill.charged.client, fill, policy.finishMaxPerClient);
   }
 
   #decideUnwanted(fill?: Fill): 'finish' | 'stop' {
@@ -307,18 +307,18 @@ export class FillScheduler implements FillHost {
     const { sizeBytes } = this.#host;
     const limit = fill === undefined || fill.limit === Number.POSITIVE_INFINITY ? sizeBytes : fill.limit;
     const leftBytes = limit === undefined || fill === undefined ? undefined : limit - fill.frontier;
-    return decideUnwanted(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
+    return decideUnread(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
   }
 
-  #start({ start, end }: Span, errand: Errand, first?: Part): Fill {
+  #start({ start, end }: Span, charged: ChargedClients, first?: Part): Fill {
     const { blockSizeBytes, clock, retry } = this.#rules;
     const { sizeBytes } = this.#host;
     const limit = Math.min(end, sizeBytes ?? Number.POSITIVE_INFINITY);
     const firstIndex = start / blockSizeBytes;
     const witness = this.#witness;
-    const fill = new Fill({ host: this, clock, retry, errand, witness, blockSizeBytes, sizeBytes, firstIndex, limit });
+    const fill = new Fill({ host: this, clock, retry, charged, witness, blockSizeBytes, sizeBytes, firstIndex, limit });
     const wanters = () => this.#host.wanters({ start: fill.frontier, end: fill.limit });
-    Object.assign(errand, { wanters });
+    Object.assign(charged, { wanters });
     this.#running.add(fill);
     void this.#follow(fill, first);
     return fill;
@@ -344,12 +344,12 @@ export class FillScheduler implements FillHost {
       else if (fill.received === 0) fill.refusal = error;
     }
     this.#running.remove(fill);
-    this.#rules.unread.forget(fill.errand.client, fill);
+    this.#rules.unread.forget(fill.charged.client, fill);
     const { received: bytes, resumptions } = fill;
     if (fill.refusal !== undefined) onFillStart('called_off');
     else onFill({ result, bytes, resumptions, durationMs: clock.now() - startedAt, error });
     this.moved();
-    if (error === undefined) this.complete(fill.errand.client);
+    if (error === undefined) this.complete(fill.charged.client);
     if (this.isIdle) this.#host.idle();
   }
 }
@@ -373,7 +373,7 @@ class RunningFills implements Iterable<Fill> {
     return [...this.#fills].reduce((sum, fill) => sum + fill.received, this.#receivedBefore);
   }
 
-  get coming(): readonly Coming[] {
+  get coming(): readonly FillProgress[] {
     return [...this.#fills];
   }
 
@@ -477,6 +477,6 @@ export function isBeyondLimit({ code }: ProxyError): boolean {
  * Checks whether the refusal of client `refused` also holds for a waiting request of `client`. A limit of the route holds for all
  * clients. A limit of a client holds only for its own requests; other clients ask the origin themselves.
  */
-export function isRefusedTo(client: string, refusal: ProxyError, refused: string): boolean {
+export function refusalAppliesTo(client: string, refusal: ProxyError, refused: string): boolean {
   return refusal.code === 'origin_busy' || client === refused;
 }

@@ -9,8 +9,8 @@ import { fillsItsMemory } from '../../bytes/own-memory.ts';
 import type { Clock } from '../../http/clock.ts';
 import { type BodyStream, Chunks } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
-import type { Errand } from '../../origin/origin.ts';
-import type { Coming } from './fetch-decision.ts';
+import type { ChargedClients } from '../../origin/origin.ts';
+import type { FillProgress } from './fetch-decision.ts';
 import { type Part, verifyContent } from './part-source.ts';
 
 /** A complete block, and how it arrived. */
@@ -63,7 +63,7 @@ interface FillOptions {
   readonly retry: RetryRules;
   /** The bytes of the generation that readers may have seen. */
   readonly witness: Witness;
-  readonly errand: Errand;
+  readonly charged: ChargedClients;
 }
 
 /** A complete block, and the chunk that completed it. `taken` is the offset in the chunk up to which its bytes are used. */
@@ -79,8 +79,8 @@ export function isFatal({ code }: ProxyError): boolean {
 }
 
 /** A running or ended fill. */
-export class Fill implements Coming {
-  readonly errand: Errand;
+export class Fill implements FillProgress {
+  readonly charged: ChargedClients;
   /** The limit that prevented the fill; undefined where none did. */
   refusal: ProxyError | undefined;
   readonly #options: FillOptions;
@@ -99,7 +99,7 @@ export class Fill implements Coming {
   constructor(options: FillOptions) {
     const { blockSizeBytes, sizeBytes, firstIndex, limit, clock } = options;
     this.#options = options;
-    this.errand = options.errand;
+    this.charged = options.charged;
     this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, firstIndex);
     this.#from = this.#assembler.frontier;
     this.#keptTo = this.#from;

@@ -11,13 +11,13 @@ import { type Fields, fieldValue } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import type { Errand, OriginResponse } from '../../origin/origin.ts';
+import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
 import { type Digest, selectContentDigest, selectReprDigest } from '../../semantics/digest.ts';
 import { formatRange, parseContentRange, type RangeSpec } from '../../semantics/range.ts';
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../../semantics/validator.ts';
 import { fillFields, type Inquiry } from '../inquiry.ts';
-import { isOtherPart } from './fetch-decision.ts';
+import { isWrongPart } from './fetch-decision.ts';
 
 /** Requests the bytes of one generation from the origin. */
 export interface PartSource {
@@ -35,9 +35,9 @@ export interface PartSource {
    * Requests `[start, end)`; the origin may send the whole instead. Undefined when the response is a lie about ranges, or no strong
    * validator names the generation. Throws `ProxyError`: `generation_changed` when the origin has another version now.
    */
-  fetchPart(start: number, end: number, errand: Errand, signal: AbortSignal): Promise<Part | undefined>;
+  fetchPart(start: number, end: number, charged: ChargedClients, signal: AbortSignal): Promise<Part | undefined>;
   /** Requests the whole. Throws `ProxyError` as `fetchPart` does. */
-  fetchWhole(errand: Errand, signal: AbortSignal): Promise<Part>;
+  fetchWhole(charged: ChargedClients, signal: AbortSignal): Promise<Part>;
 }
 
 /** A response, and when its request was sent and its head arrived, in epoch milliseconds. */
@@ -105,14 +105,14 @@ class OriginPartSource implements PartSource {
     this.#options.inquiry.rangeAbility.distrust(reason);
   }
 
-  async fetchPart(start: number, end: number, errand: Errand, signal: AbortSignal): Promise<Part | undefined> {
+  async fetchPart(start: number, end: number, charged: ChargedClients, signal: AbortSignal): Promise<Part | undefined> {
     if (this.#validator === undefined) return undefined;
     const received = await this.#ask(
       [
         ['range', formatPart({ start, end }, this.#options.sizeBytes)],
         ['if-range', this.#validator],
       ],
-      errand,
+      charged,
       signal,
     );
     const part = this.#acceptPart(received, start);
@@ -120,11 +120,11 @@ class OriginPartSource implements PartSource {
     return part;
   }
 
-  async fetchWhole(errand: Errand, signal: AbortSignal): Promise<Part> {
-    return this.#acceptWhole(await this.#ask([], errand, signal));
+  async fetchWhole(charged: ChargedClients, signal: AbortSignal): Promise<Part> {
+    return this.#acceptWhole(await this.#ask([], charged, signal));
   }
 
-  async #ask(added: Fields, errand: Errand, signal: AbortSignal): Promise<Received> {
+  async #ask(added: Fields, charged: ChargedClients, signal: AbortSignal): Promise<Received> {
     const { inquiry, clock } = this.#options;
     const { originFields, causedBy } = inquiry;
     const requestAt = clock.now();
@@ -138,7 +138,7 @@ class OriginPartSource implements PartSource {
       body: undefined,
       bodySizeBytes: undefined,
       signal,
-      errand,
+      charged,
       causedBy: isAwaited ? causedBy : (causedBy ?? traceFields(originFields)),
     });
     return { response, requestAt, responseAt: clock.now() };
@@ -165,7 +165,7 @@ class OriginPartSource implements PartSource {
     const range = parseContentRange(contentRange);
     const version = this.#compare(response);
     const asked: RangeSpec = { kind: 'open', first: start };
-    const isAnswer = range !== undefined && !isOtherPart(asked, range, response.sizeBytes);
+    const isAnswer = range !== undefined && !isWrongPart(asked, range, response.sizeBytes);
     if (version === 'other' && isAnswer) throw this.#changed(response, 'another validator');
     if (!isAnswer || version !== 'same' || range.sizeBytes !== sizeBytes) {
       this.doubt(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`);
@@ -278,7 +278,7 @@ export interface Part {
 
 /** A part that the origin is already sending when a generation is opened. */
 export interface FirstPart extends Part {
-  readonly errand: Errand;
+  readonly charged: ChargedClients;
 }
 
 /** Throws `ProxyError` `origin_digest_mismatch` when the hash of a complete part differs from its digest. */

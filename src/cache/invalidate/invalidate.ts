@@ -39,10 +39,10 @@ export async function invalidate(
   await remove(store, { keys, tags });
   if (fleet === noFleet || keys.length + tags.length === 0) return;
   const news = { kind: 'invalidated', keys, prefixes: [], tags } as const;
-  await fleet.tell(news);
+  await fleet.announce(news);
   // Remove what another process stored before it applied the message. Then stop what it has begun to complete or validate since.
   await remove(store, { keys, tags });
-  await fleet.tell(news);
+  await fleet.announce(news);
 }
 
 async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {
@@ -50,13 +50,13 @@ async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {
 }
 
 /** Applies a message of another process. Resolves when nothing that it forbids is served or stored any more. */
-export async function heed(
+export async function applyInvalidation(
   { store }: Pick<ExchangeContext, 'store'>,
   flights: Flights,
   news: InvalidationMessage,
 ): Promise<void> {
   if (news.kind === 'invalidated') return await invalidateRunning(flights, news);
-  store.heed(news.change);
+  store.applyChange(news.change);
   await refresh(store, flights, news.change);
 }
 

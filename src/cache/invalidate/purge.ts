@@ -48,11 +48,11 @@ export async function purge(
 ): Promise<number> {
   const expiredAt = mode === 'soft' ? clock.now() : undefined;
   const news = { kind: 'invalidated', ...choice, expiredAt } as const;
-  await Promise.all([invalidateRunning(flights, news), fleet.tell(news)]);
+  await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
   try {
     return expiredAt === undefined ? await remove(store, news) : await expire(store, news, expiredAt);
   } finally {
-    await Promise.all([invalidateRunning(flights, news), fleet.tell(news)]);
+    await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
   }
 }
 

@@ -303,7 +303,7 @@ export class RequestMatcher {
 }
 
 /** Checks whether a stored response may be given to a request: see `RequestMatcher.isFor`. */
-export function isFor(response: StoredResponse, asking: MatchedRequest): boolean {
+export function mayBeServedTo(response: StoredResponse, asking: MatchedRequest): boolean {
   return new RequestMatcher(asking).isFor(response);
 }
 
@@ -372,7 +372,7 @@ function spanWithin(
 const fieldsOfFragment = new Set(['content-length', 'content-range', ...contentDigestFields]);
 
 /** Returns a part of the fragment `stored` as a 206 of its own; the fragment itself where `span` is undefined. */
-export function presentWithin(stored: Representation, span: Span | undefined): Representation {
+export function sliceFragment(stored: Representation, span: Span | undefined): Representation {
   const { response } = stored;
   const { fragment } = response;
   if (fragment === undefined || span === undefined) return stored;

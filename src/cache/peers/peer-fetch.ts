@@ -20,8 +20,8 @@ import {
   hasOtherLength,
   isSameVersion,
   type Lease,
+  type LeaseResult,
   type PeerAnswer,
-  type Right,
   representationVersion,
   type Version,
 } from '../fleet.ts';
@@ -57,7 +57,7 @@ export class PeerFetch {
    * it then, without bypassing the memory of this process: all processes apply a change of the store before the step that made it
    * is over, and the flight that took the step ends, and releases the lease, only after that.
    */
-  async ask(inquiry: Inquiry, first: Right | Promise<Right>, given?: Version): Promise<Answer | undefined> {
+  async ask(inquiry: Inquiry, first: LeaseResult | Promise<LeaseResult>, given?: Version): Promise<Answer | undefined> {
     const { key, request } = inquiry;
     let lost: Holder | undefined;
     for (let round = 1; round <= MAX_ROUNDS; round += 1) {
@@ -76,7 +76,7 @@ export class PeerFetch {
   }
 
   /** Undefined where the supervisor, which keeps the leases, cannot be asked. */
-  async #granted(asked: Right | Promise<Right>, { request }: Inquiry): Promise<Right | undefined> {
+  async #granted(asked: LeaseResult | Promise<LeaseResult>, { request }: Inquiry): Promise<LeaseResult | undefined> {
     try {
       return await asked;
     } catch {
@@ -87,10 +87,10 @@ export class PeerFetch {
 
   /** Notes here what the holder has learnt about the key. */
   #learn(key: string, { answer, unshared, refusal }: PeerAnswer): void {
-    const { unshared: keys, refusals, clock } = this.#context;
-    if (unshared !== undefined) keys.learn(key, unshared, clock.now());
-    if (refusal !== undefined) refusals.note(key, refusal);
-    else if (answer?.kind === 'representation') refusals.forget(key);
+    const { hitForPass, notStoredReasons, clock } = this.#context;
+    if (unshared !== undefined) hitForPass.learn(key, unshared, clock.now());
+    if (refusal !== undefined) notStoredReasons.note(key, refusal);
+    else if (answer?.kind === 'representation') notStoredReasons.forget(key);
   }
 
   /** Returns an answer that survives the loss of the holder, where its bytes can be had elsewhere. */

@@ -162,7 +162,7 @@ export class ReadAhead {
 }
 
 /** Spans longer than this, in bytes, are not read from disk in the same tick: that would hold up other requests. */
-export const MAX_NOW_BYTES = 256 * 1024;
+export const MAX_SAME_TICK_BYTES = 256 * 1024;
 
 /** The part of a block that lies in `[offset, end)`, without a copy. */
 function sliceOfBlock(
@@ -193,7 +193,7 @@ export function chunksOf(
 }
 
 /** Returns all bytes of a span of an entry in the same tick; undefined where some of them would have to be waited for. */
-export function bytesAtOnce(
+export function bytesInSameTick(
   entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
   blockSizeBytes: number,
   { start, end }: Span,
@@ -228,7 +228,7 @@ export function peekBytes(
   end: number,
 ): Uint8Array | undefined {
   const kept = peekKeptBytes(entry, blockSizeBytes, offset, end);
-  return kept ?? (end - offset > MAX_NOW_BYTES ? undefined : entry.readNow?.(offset, end));
+  return kept ?? (end - offset > MAX_SAME_TICK_BYTES ? undefined : entry.readNow?.(offset, end));
 }
 
 /** A shared budget of bytes. Bytes that are taken are unavailable to others until they are given back. */

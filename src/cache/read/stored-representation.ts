@@ -8,7 +8,7 @@ import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { EntryReader, StoredEntry } from '../../store/store.ts';
 import type { ByteReader, Representation } from '../answer.ts';
-import { MAX_NOW_BYTES, peekBytes, peekKeptBytes, ReadAhead, type ReadAheadRules } from './read-ahead.ts';
+import { MAX_SAME_TICK_BYTES, peekBytes, peekKeptBytes, ReadAhead, type ReadAheadRules } from './read-ahead.ts';
 
 /** Opens the rest of the same bytes through another reader, because a block is damaged. Rejects with `ProxyError`. */
 export type Mend = (rest: readonly Span[]) => Promise<ByteReader>;
@@ -117,7 +117,7 @@ class StoredReader implements ByteReader {
     if (this.#isClosed || offset >= this.#sizeBytes) return undefined;
     const first = this.#takeFirst(offset, end) ?? this.#blocks.peek(offset, end);
     if (first !== undefined) return first;
-    const bytes = this.#source.readNow?.(offset, Math.min(end, offset + MAX_NOW_BYTES));
+    const bytes = this.#source.readNow?.(offset, Math.min(end, offset + MAX_SAME_TICK_BYTES));
     if (bytes !== undefined) this.#hasWaited = false;
     return bytes;
   }

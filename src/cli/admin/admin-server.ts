@@ -14,7 +14,7 @@ import {
   adminSocketName,
   runtimeDirectories,
   runtimeSocket,
-  type SocketGround,
+  type SocketEnvironment,
   storeSocket,
   storesDirectory,
 } from '../../config/default-places.ts';
@@ -22,7 +22,7 @@ import { secretSource } from '../../config/values.ts';
 import { readSecret } from '../../setup/secrets.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
 import { resolveConfig, withStoreDirectory } from '../serve.ts';
-import { printable } from '../text-sections.ts';
+import { replaceTerminalControls } from '../text-sections.ts';
 import {
   type AdminFlags,
   type AdminPlace,
@@ -116,7 +116,7 @@ async function findServer(flags: AdminFlags, io: CliIo, asked: readonly string[]
   const reason = [`${paths.length} servers of this user run here: say which is meant, with one of`, ...lines].join(
     '\n',
   );
-  return none(io, printable(reason), exitCode.misused);
+  return none(io, replaceTerminalControls(reason), exitCode.misused);
 }
 
 /** Resolves with the addresses that a server serves; with none where it does not answer. */
@@ -149,7 +149,7 @@ function none(io: CliIo, reason: string, code: Parameters<typeof fail>[2]): NoSe
   return { kind: 'none', exitCode: fail(io, reason, code) };
 }
 
-function groundOf({ env }: CliIo): SocketGround {
+function groundOf({ env }: CliIo): SocketEnvironment {
   const { TMPDIR: stated = '' } = env;
   return { environment: env, temporary: stated === '' ? tmpdir() : stated, userId: process.getuid?.() };
 }
@@ -162,7 +162,7 @@ const PATIENCE_MS = 2_000;
  * directories, and in the runtime directories. Temporary and runtime directories count only where they belong to this user and
  * no other user can write to them.
  */
-async function findAdminSockets(ground: SocketGround, home: string): Promise<readonly string[]> {
+async function findAdminSockets(ground: SocketEnvironment, home: string): Promise<readonly string[]> {
   const { environment, temporary, userId } = ground;
   const stores = storesDirectory(environment, home);
   const isOurs = async (path: string): Promise<boolean> => {
@@ -244,7 +244,7 @@ export async function askAdmin(server: AdminServer, question: AdminQuestion): Pr
 
 /** Prints why a request failed or was refused; returns the exit code. */
 export function failWith(io: CliIo, reply: Exclude<AdminReply, { readonly kind: 'answered' }>): number {
-  return fail(io, printable(reply.detail), exitCode.failed);
+  return fail(io, replaceTerminalControls(reply.detail), exitCode.failed);
 }
 
 function send({ place, token }: AdminServer, question: AdminQuestion): Promise<IncomingMessage> {

@@ -13,7 +13,7 @@ import type {
 import type { Explanation, RangePlan, RangeReading, SpanPlan } from '../../delivery/explanation.ts';
 import { type Fields, wireFieldName } from '../../http/fields.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { duration, formatSections, printable, printableJson, type Section } from '../text-sections.ts';
+import { duration, formatSections, printableJson, replaceTerminalControls, type Section } from '../text-sections.ts';
 import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import type { ExplainFlags } from './flags.ts';
 
@@ -39,7 +39,7 @@ export async function explain(url: string, flags: ExplainFlags, io: CliIo): Prom
   const answer = reply.value as ExplainReply;
   if (answer.kind === 'answered') {
     const how = answer.status < 400 ? 'would be answered without the cache' : 'would be refused';
-    return fail(io, printable(`the request ${how}: ${answer.status} ${answer.detail}`), exitCode.failed);
+    return fail(io, replaceTerminalControls(`the request ${how}: ${answer.status} ${answer.detail}`), exitCode.failed);
   }
   const { explanation } = answer;
   const version: number = explanation.version;
@@ -74,7 +74,7 @@ export function formatExplanation(explanation: Explanation): string {
     { label: 'in flight', lines: flights.map(flightLine) },
     { label: 'not stored', lines: refusalLines(explanation) },
   ];
-  return printable(`${method} ${uri}\n\n${formatSections(sections)}`);
+  return replaceTerminalControls(`${method} ${uri}\n\n${formatSections(sections)}`);
 }
 
 function decisionLines({ decision, originQuestion, at }: Explanation): string[] {

@@ -2,7 +2,7 @@
 
 import type { EntryDetails, EntryList, EntryStatus } from '../../admin/operations.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { duration, printable, printableJson, sizeText } from '../text-sections.ts';
+import { duration, printableJson, replaceTerminalControls, sizeText } from '../text-sections.ts';
 import { type AdminReply, askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
@@ -119,5 +119,5 @@ function presentText({ isComplete, sizeBytes }: EntryStatus, presentBytes: numbe
 
 function formatRow(cells: readonly string[], rest: string): string {
   const padded = cells.map((cell, index) => cell.padEnd(WIDTHS[index] ?? 0));
-  return `${printable(`${padded.join('  ')}  ${rest}`.replaceAll('\n', ' '))}\n`;
+  return `${replaceTerminalControls(`${padded.join('  ')}  ${rest}`.replaceAll('\n', ' '))}\n`;
 }

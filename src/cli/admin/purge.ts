@@ -1,7 +1,7 @@
 /** `rangeway purge`: makes a running Rangeway remove stored responses, or end their lifetime (`--soft`). */
 
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { printable } from '../text-sections.ts';
+import { replaceTerminalControls } from '../text-sections.ts';
 import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
@@ -31,7 +31,7 @@ type Orders =
 const TIMEOUT_MS = 120_000;
 
 /** Purges by the URLs and flags; resolves with the exit code. */
-export async function purge(urls: readonly string[], flags: PurgeFlags, io: CliIo): Promise<number> {
+export async function purgeUrls(urls: readonly string[], flags: PurgeFlags, io: CliIo): Promise<number> {
   const read = readOrders(urls, flags);
   if (read.kind === 'refused') return fail(io, read.reason, exitCode.misused);
   const server = await chooseAdminServer(flags, io, urls);
@@ -55,7 +55,7 @@ async function purgeOne(order: Order, mode: 'hard' | 'soft', server: AdminServer
   if (reply.kind !== 'answered') return failWith(io, reply);
   const { entries } = reply.value as { readonly entries: number };
   const result = entries === 0 ? 'nothing was stored' : `${entries} ${mode === 'soft' ? 'expired' : 'removed'}`;
-  io.stdout.write(printable(`${order.name}: ${result}\n`));
+  io.stdout.write(replaceTerminalControls(`${order.name}: ${result}\n`));
   return exitCode.done;
 }
 

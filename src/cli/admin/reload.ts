@@ -1,7 +1,7 @@
 /** `rangeway reload`: makes a running Rangeway read its configuration again. */
 
 import { type CliIo, exitCode } from '../io.ts';
-import { printable } from '../text-sections.ts';
+import { replaceTerminalControls } from '../text-sections.ts';
 import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import type { AdminFlags } from './flags.ts';
 
@@ -25,7 +25,7 @@ export async function reload(flags: AdminFlags, io: CliIo): Promise<number> {
     case 'refused':
       if (reply.status !== 422) return failWith(io, reply);
       // As `rangeway check` prints problems: one a line, each with its path.
-      io.stderr.write(`${printable(reply.detail)}\n`);
+      io.stderr.write(`${replaceTerminalControls(reply.detail)}\n`);
       return exitCode.misused;
     case 'failed':
       return failWith(io, reply);

@@ -2,7 +2,7 @@
 
 import type { WarmReport } from '../../admin/operations.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { printable, sizeText } from '../text-sections.ts';
+import { replaceTerminalControls, sizeText } from '../text-sections.ts';
 import { askAdmin, chooseAdminServer } from './admin-server.ts';
 import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
@@ -110,7 +110,7 @@ function complain(io: CliIo, reason: string): void {
 }
 
 function oneLine(text: string): string {
-  return printable(text).replaceAll('\n', ' ');
+  return replaceTerminalControls(text).replaceAll('\n', ' ');
 }
 
 async function* listed(urls: readonly string[]): AsyncGenerator<string, void> {

@@ -17,7 +17,7 @@ import type { Emit } from '../../telemetry/events.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { type CliIo, exitCode, openStopRequest } from '../io.ts';
 import { describeStartFailure, formatProblem } from '../serve.ts';
-import { isPagesOwn, type LegacyOrigin, openLegacyOrigin, trials, withAddresses } from './legacy-origin.ts';
+import { isDemoPageRequest, type LegacyOrigin, openLegacyOrigin, trials, withAddresses } from './legacy-origin.ts';
 
 /** The directory of the page and its video. This file is three folders below the package, as source and when built. */
 const assets = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
@@ -107,7 +107,7 @@ function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
   const log = createLog({ level: 'info', format: 'pretty', stream: io.stdout, now: systemClock.now });
   const totals = new Map<string, { requests: number; bytes: number }>();
   return (event) => {
-    if (event.kind === 'life' || (event.kind === 'request' && isPagesOwn(event.target))) return;
+    if (event.kind === 'life' || (event.kind === 'request' && isDemoPageRequest(event.target))) return;
     log(event);
     if (event.kind !== 'request') return;
     const { target, range, status, outcome, bytesSent, durationMs } = event;

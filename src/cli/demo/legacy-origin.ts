@@ -18,7 +18,7 @@ const aboutPath = '/demo.json';
 const newsPath = '/demo-events';
 
 /** Checks whether a target is one of the demo page's own requests. */
-export function isPagesOwn(target: string): boolean {
+export function isDemoPageRequest(target: string): boolean {
   return target === aboutPath || target === newsPath;
 }
 

@@ -14,7 +14,7 @@ import { effectiveEntityTag, parseEntityTag, strongValidator } from '../../seman
 import { varyNames } from '../../semantics/vary.ts';
 import { describeRefusal } from '../admin/explain.ts';
 import { duration, sizeText } from '../text-sections.ts';
-import type { Answer, Observations, Reply } from './questions.ts';
+import type { Observations, ProbeAnswer, Reply } from './questions.ts';
 
 /** How the origin was reached. */
 interface Connection {
@@ -190,7 +190,7 @@ function findRanges(observations: Observations): Finding[] {
   ];
 }
 
-function rangesFinding(reply: Reply, whole: Answer): Finding {
+function rangesFinding(reply: Reply, whole: ProbeAnswer): Finding {
   const topic = 'ranges';
   if (reply.kind === 'answer' && reply.status === 206) return partFinding(reply);
   const isAnnounced = /^\s*bytes\s*$/i.test(fieldValue(whole.fields, 'accept-ranges') ?? '');
@@ -219,7 +219,7 @@ function rangesFinding(reply: Reply, whole: Answer): Finding {
   };
 }
 
-function partFinding(answer: Answer): Finding {
+function partFinding(answer: ProbeAnswer): Finding {
   const range = parseContentRange(fieldValue(answer.fields, 'content-range') ?? '');
   if (range?.span.start === 0 && range.span.end === 1) {
     return {
@@ -289,12 +289,12 @@ function describeReply(reply: Reply): string {
   return reply.kind === 'answer' ? `it answers ${reply.status}` : `it fails: ${reply.detail}`;
 }
 
-function contentRangeText({ fields }: Answer): string {
+function contentRangeText({ fields }: ProbeAnswer): string {
   const value = fieldValue(fields, 'content-range');
   return value === undefined ? 'no Content-Range' : `Content-Range: ${value}`;
 }
 
-function isEmpty({ fields }: Answer): boolean {
+function isEmpty({ fields }: ProbeAnswer): boolean {
   return /^bytes \*\/0$/.test(fieldValue(fields, 'content-range') ?? '');
 }
 
@@ -320,7 +320,7 @@ function findValidators({ whole, conditional }: Observations): Finding[] {
   ];
 }
 
-function validatorFinding(whole: Answer): Finding {
+function validatorFinding(whole: ProbeAnswer): Finding {
   const topic = 'validator';
   const strong = strongValidator(whole, whole.responseAt);
   const entityTag = effectiveEntityTag(whole);
@@ -370,7 +370,7 @@ function findCaching({ whole }: Observations, policy: StoringPolicy): Finding[] 
   ];
 }
 
-function freshnessFinding(whole: Answer, { lifetimeMs, source }: Freshness, field: string): Finding {
+function freshnessFinding(whole: ProbeAnswer, { lifetimeMs, source }: Freshness, field: string): Finding {
   const topic = 'freshness';
   const leftMs = lifetimeMs - ageSeconds(whole, whole.responseAt) * 1000;
   const options = ['cache.overrideTtlByStatus', 'cache.staleWhileRevalidateSeconds'];

@@ -7,7 +7,7 @@ import type { Fields } from '../../http/fields.ts';
 import { basePathOf, hostOfOrigin, type Origin } from '../../origin/origin.ts';
 import { createRouteOrigins } from '../../setup/origin.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { formatSections, printable, printableJson, type Section } from '../text-sections.ts';
+import { formatSections, printableJson, replaceTerminalControls, type Section } from '../text-sections.ts';
 import { type Finding, findAll } from './findings.ts';
 import { type Failure, type Observations, observeOrigin } from './questions.ts';
 
@@ -118,7 +118,7 @@ function fieldsFor(url: URL, given: Fields = []): Fields {
 
 function describeFailure(url: URL, { code, detail }: Failure): string {
   const advice = code === 'origin_certificate_refused' ? '; --insecure probes it all the same' : '';
-  return printable(`${url.href} cannot be asked: ${detail}${advice}`);
+  return replaceTerminalControls(`${url.href} cannot be asked: ${detail}${advice}`);
 }
 
 function jsonText({ originUrl, target }: Place, { whole }: Observations, findings: readonly Finding[]): string {
@@ -130,7 +130,7 @@ function formatFindings({ originUrl, target }: Place, findings: readonly Finding
   const sections = findings.map(sectionOf);
   const lacks = findings.filter(({ isLack }) => isLack).map(({ topic }) => topicNames[topic]);
   const sum = lacks.length === 0 ? 'nothing is missing' : `missing: ${lacks.join(', ')}`;
-  return printable(
+  return replaceTerminalControls(
     `GET ${target} of ${originUrl}\n\n${formatSections(sections)}\n${formatSections([{ label: 'in short', lines: [sum] }])}`,
   );
 }

@@ -10,7 +10,7 @@ import type { Framing, Origin } from '../../origin/origin.ts';
 import { conditionalFields } from '../../semantics/validator.ts';
 
 /** The head of a response. */
-export interface Answer {
+export interface ProbeAnswer {
   readonly kind: 'answer';
   /** The fields that were sent. */
   readonly asked: Fields;
@@ -37,12 +37,12 @@ export interface Failure {
 }
 
 /** The outcome of one request. */
-export type Reply = Answer | Failure;
+export type Reply = ProbeAnswer | Failure;
 
 /** The outcomes of all requests; undefined where a request would have made no sense. */
 export interface Observations {
   /** GET, without Range, conditions and Accept-Encoding. */
-  readonly whole: Answer;
+  readonly whole: ProbeAnswer;
   readonly head?: Reply;
   /** `Range: bytes=0-0` and `bytes=-1`. */
   readonly firstByte?: Reply;
@@ -58,7 +58,7 @@ export interface Observations {
 }
 
 /** The origin to ask, and the request to vary. */
-export interface Inquiry {
+export interface ProbeRequest {
   readonly origin: Origin;
   /** The same origin, over HTTP/2 where it supports that; undefined without TLS. */
   readonly http2Origin: Origin | undefined;
@@ -77,7 +77,7 @@ const NO_VERSION = '"rangeway-probe"';
 const LONG_AGO = 'Thu, 01 Jan 1970 00:00:01 GMT';
 
 /** Sends the requests one after the other. Resolves with the failure where the first one is not answered. Never rejects. */
-export async function observeOrigin(inquiry: Inquiry): Promise<Observations | Failure> {
+export async function observeOrigin(inquiry: ProbeRequest): Promise<Observations | Failure> {
   const whole = await ask(inquiry, 'GET', [], true);
   if (whole.kind === 'failure') return whole;
   const http2 = inquiry.http2Origin && (await ask({ ...inquiry, origin: inquiry.http2Origin }, 'GET'));
@@ -89,12 +89,14 @@ export async function observeOrigin(inquiry: Inquiry): Promise<Observations | Fa
   return { whole, ...h2, head, encoded, ...(await askConditional(inquiry, whole)), ...(await askRanges(inquiry)) };
 }
 
-async function askConditional(inquiry: Inquiry, whole: Answer): Promise<Pick<Observations, 'conditional'>> {
+async function askConditional(inquiry: ProbeRequest, whole: ProbeAnswer): Promise<Pick<Observations, 'conditional'>> {
   const conditions = conditionalFields(whole);
   return conditions.length === 0 ? {} : { conditional: await ask(inquiry, 'GET', conditions) };
 }
 
-async function askRanges(inquiry: Inquiry): Promise<Pick<Observations, 'firstByte' | 'lastByte' | 'otherVersion'>> {
+async function askRanges(
+  inquiry: ProbeRequest,
+): Promise<Pick<Observations, 'firstByte' | 'lastByte' | 'otherVersion'>> {
   const firstByte = await ask(inquiry, 'GET', [['range', 'bytes=0-0']]);
   if (firstByte.kind === 'failure' || firstByte.status !== 206) return { firstByte };
   const lastByte = await ask(inquiry, 'GET', [['range', 'bytes=-1']]);
@@ -106,13 +108,18 @@ async function askRanges(inquiry: Inquiry): Promise<Pick<Observations, 'firstByt
 }
 
 /** Returns a validator of the kind that the origin sends: some origins compare dates only. */
-function otherVersionOf({ fields }: Answer): string {
+function otherVersionOf({ fields }: ProbeAnswer): string {
   const isDated = !hasField(fields, 'etag') && hasField(fields, 'last-modified');
   return isDated ? LONG_AGO : NO_VERSION;
 }
 
 /** Sends one request. With `isEndRead`, `brokenBy` is filled in. */
-async function ask(inquiry: Inquiry, method: 'GET' | 'HEAD', added: Fields = [], isEndRead = false): Promise<Reply> {
+async function ask(
+  inquiry: ProbeRequest,
+  method: 'GET' | 'HEAD',
+  added: Fields = [],
+  isEndRead = false,
+): Promise<Reply> {
   const { origin, target, fields, now, signal } = inquiry;
   const asked = [...fields, ...added];
   const requestAt = now();

@@ -70,7 +70,7 @@ export function createAccess({ allow, deny, credentials }: AccessRules): Access 
       credentials === undefined
         ? (request, routed) => ({ request, routed, user: undefined })
         : createCredentialCheck(credentials),
-    present: credentials === undefined ? (response) => response : forOneClient,
+    present: credentials === undefined ? (response) => response : withPrivate,
   };
 }
 
@@ -279,7 +279,7 @@ const fieldsOfOthers: ReadonlySet<string> = new Set(['surrogate-control', 'x-acc
  * origin server for the credentials that it requires (RFC 9110 §3.7), so it may say `private`. Fields for other caches (RFC 9213)
  * are removed, because they would override it. Lifetimes stay, for the client's own cache.
  */
-export function forOneClient(response: ProxyResponse): ProxyResponse {
+export function withPrivate(response: ProxyResponse): ProxyResponse {
   const members = fieldLines(response.fields, 'cache-control').flatMap(splitMembers);
   const kept = members.filter((member) => member !== '' && !isReplaced(member));
   // First, so that no malformed member stands before it.
@@ -293,7 +293,7 @@ function isReplaced(member: string): boolean {
 }
 
 /** Returns an error of our own as `no-store`, whatever the operator's field rules say: they mean responses of the origin. */
-export function forOneRequest(response: ProxyResponse): ProxyResponse {
+export function withNoStore(response: ProxyResponse): ProxyResponse {
   return { ...response, fields: [...withoutCaching(response.fields), ['cache-control', 'no-store']] };
 }
 

@@ -85,7 +85,7 @@ export function forwardedResponseFields(fields: Fields, version: string, pseudon
 function requestFields(request: ForwardedRequest, client: Client, rules: ForwardingRules, pseudonym: string): Fields {
   const authority = normaliseAuthority(request.authority, request.scheme);
   const passed = withoutConnectionFields(request.fields).filter(([name]) => isPassed(name, request.method, client));
-  const endToEnd = withOneForwardLess(request.method, withEncodings(passed, rules));
+  const endToEnd = withDecrementedMaxForwards(request.method, withEncodings(passed, rules));
   const fields: Fields = [
     ['host', hostFor(rules, authority)],
     ...withCdnLoop(withVia(endToEnd, request.version, pseudonym), pseudonym),
@@ -313,13 +313,15 @@ function namesOf(groups: Readonly<Record<string, string>>): ReadonlySet<string> 
  * Returns the answer to an OPTIONS request that is not forwarded: one with Max-Forwards 0, and one for `*`, which is about the
  * server that it reaches, not about a resource of an origin (RFC 9110 §9.3.7). Undefined for every other request.
  */
-export function answerAsLast(request: Pick<ProxyRequest, 'method' | 'target' | 'fields'>): ProxyResponse | undefined {
+export function answerUnforwarded(
+  request: Pick<ProxyRequest, 'method' | 'target' | 'fields'>,
+): ProxyResponse | undefined {
   if (request.target !== '*' && forwardsLeft(request.method, request.fields) !== 0) return undefined;
   return { status: 204, fields: [['allow', allowedMethods]], body: { kind: 'none' } };
 }
 
 /** Returns the fields for the next recipient, with Max-Forwards decremented. */
-export function withOneForwardLess(method: string, fields: Fields): Fields {
+export function withDecrementedMaxForwards(method: string, fields: Fields): Fields {
   const left = forwardsLeft(method, fields);
   return left === undefined ? fields : withField(fields, 'max-forwards', String(Math.max(0, left - 1)));
 }

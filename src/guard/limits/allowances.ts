@@ -10,9 +10,9 @@ import {
   type BodyStream,
   changedRequest,
   type Delivery,
+  type NextChunk,
   type ProxyRequest,
   type ProxyResponse,
-  type Taken,
 } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Origin } from '../../origin/origin.ts';
@@ -283,7 +283,7 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
     if (done !== true) this.#unreportedBytes = value.length;
   };
 
-  #note(taken: Taken): Taken {
+  #note(taken: NextChunk): NextChunk {
     this.#report();
     if (typeof taken !== 'string') this.#unreportedBytes = taken.length;
     return taken;

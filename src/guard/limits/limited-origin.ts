@@ -7,10 +7,10 @@
  */
 
 import { ShortLivedSet } from '../../http/collections.ts';
-import type { BodyStream, Taken } from '../../http/message.ts';
+import type { BodyStream, NextChunk } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
-import { createTether, type Tether } from '../../http/tether.ts';
-import type { Errand, Origin, OriginRequest, OriginResponse } from '../../origin/origin.ts';
+import { createFollowingSignal, type FollowingSignal } from '../../http/tether.ts';
+import type { ChargedClients, Origin, OriginRequest, OriginResponse } from '../../origin/origin.ts';
 import { retryAfter } from '../../semantics/rate-limit-fields.ts';
 import { ConcurrencyCounts, LeakyBuckets } from './rate-limit.ts';
 
@@ -55,7 +55,7 @@ class LimitedOrigin implements Origin {
   readonly #origin: Origin;
   readonly #limits: OriginLimits;
   readonly #places = new ConcurrencyCounts();
-  readonly #begun = new WeakSet<Errand>();
+  readonly #begun = new WeakSet<ChargedClients>();
   /** The waiting requests. Those of a client are given up when its share is spent. */
   readonly #asking = new ShortLivedSet<Asking>();
 
@@ -68,24 +68,24 @@ class LimitedOrigin implements Origin {
   }
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
-    const { errand } = request;
-    if (errand === undefined) return await this.#origin.fetch(request);
+    const { charged } = request;
+    if (charged === undefined) return await this.#origin.fetch(request);
     const { share } = this.#limits;
-    const isFirst = !this.#begun.has(errand);
-    const isOneOfMany = this.#places.of(errand.client) >= UNWATCHED_EXCHANGES;
-    const leave = this.#enter(errand, request, isFirst);
+    const isFirst = !this.#begun.has(charged);
+    const isOneOfMany = this.#places.of(charged.client) >= UNWATCHED_EXCHANGES;
+    const leave = this.#enter(charged, request, isFirst);
     // With another method the origin may already have acted on the request.
     const mayGiveUp = share !== undefined && isFirst && isOneOfMany && request.method === 'GET';
-    const tether = mayGiveUp ? createTether(request.signal) : undefined;
+    const tether = mayGiveUp ? createFollowingSignal(request.signal) : undefined;
     const onOver = () => {
       leave();
       tether?.release();
     };
     try {
       const isWatched = tether !== undefined && share !== undefined;
-      const response = await (isWatched ? this.#ask(request, tether, errand, share) : this.#origin.fetch(request));
+      const response = await (isWatched ? this.#ask(request, tether, charged, share) : this.#origin.fetch(request));
       if (response.framing === 'none') onOver();
-      else return { ...response, body: new MeteredBody(response, { errand, share, onOver }) };
+      else return { ...response, body: new MeteredBody(response, { charged, share, onOver }) };
       return response;
     } catch (thrown) {
       onOver();
@@ -97,18 +97,18 @@ class LimitedOrigin implements Origin {
     return this.#origin.close();
   }
 
-  #enter(errand: Errand, { method, body }: OriginRequest, isFirst: boolean): () => void {
+  #enter(charged: ChargedClients, { method, body }: OriginRequest, isFirst: boolean): () => void {
     try {
-      if (isFirst) this.#refuse(errand, method);
+      if (isFirst) this.#refuse(charged, method);
     } catch (thrown) {
       body?.close();
       throw thrown;
     }
-    this.#begun.add(errand);
-    return this.#places.take(errand.client);
+    this.#begun.add(charged);
+    return this.#places.take(charged.client);
   }
 
-  #refuse({ client }: Errand, method: string): void {
+  #refuse({ client }: ChargedClients, method: string): void {
     const { fills, fillsPerClient, share } = this.#limits;
     if (method !== 'HEAD') share?.begin(client);
     if (fills > 0 && this.#places.total >= fills) throw new ProxyError('origin_busy', retrySoon);
@@ -117,7 +117,12 @@ class LimitedOrigin implements Origin {
   }
 
   /** Sends a request; gives it up if the share is spent before the response. Many requests may have entered the queue before that. */
-  async #ask(request: OriginRequest, tether: Tether, { client }: Errand, share: OriginShare): Promise<OriginResponse> {
+  async #ask(
+    request: OriginRequest,
+    tether: FollowingSignal,
+    { client }: ChargedClients,
+    share: OriginShare,
+  ): Promise<OriginResponse> {
     let refusal: ProxyError | undefined;
     const giveUp = () => {
       try {
@@ -140,7 +145,7 @@ class LimitedOrigin implements Origin {
 
 /** The options of a metered body. */
 interface MeteredBodyOptions {
-  readonly errand: Errand;
+  readonly charged: ChargedClients;
   /** Undefined where bytes are not counted. */
   readonly share: OriginShare | undefined;
   /** Called when the body has ended for any reason; may be called more than once. */
@@ -175,7 +180,7 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     return this;
   }
 
-  take(): Taken {
+  take(): NextChunk {
     // `take` must not throw: the next step of the iteration throws the reason.
     if (this.#refusal() !== undefined) return 'later';
     const taken = this.#body.take?.() ?? 'later';
@@ -211,25 +216,25 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   }
 
   close(): void {
-    const { errand, share } = this.#options;
-    if (!this.#isOver) share?.charge(errand.client, Math.min(UNREAD_BYTES, this.#missingBytes));
+    const { charged, share } = this.#options;
+    if (!this.#isOver) share?.charge(charged.client, Math.min(UNREAD_BYTES, this.#missingBytes));
     this.#body.close();
     this.#end();
   }
 
   /** Why the body must end now. Never before the first chunk: readers may still arrive. Nor after the last byte: only the end follows. */
   #refusal(): ProxyError | undefined {
-    const { errand, share } = this.#options;
+    const { charged, share } = this.#options;
     if (!this.#isBegun || share === undefined || this.#isOver || this.#missingBytes <= 0) return undefined;
-    const refusal = share.whyNotUnread(errand.client);
-    return refusal !== undefined && errand.wanters?.().length === 0 ? refusal : undefined;
+    const refusal = share.whyNotUnread(charged.client);
+    return refusal !== undefined && charged.bodyClients?.().length === 0 ? refusal : undefined;
   }
 
   #count({ length }: Uint8Array): void {
-    const { errand, share } = this.#options;
+    const { charged, share } = this.#options;
     this.#isBegun = true;
     this.#missingBytes -= length;
-    share?.charge(errand.client, length);
+    share?.charge(charged.client, length);
   }
 
   #end(): void {

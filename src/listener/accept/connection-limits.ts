@@ -5,10 +5,10 @@
 
 import { clientName, type PeerList } from '../../guard/client.ts';
 import type { Handler } from '../../http/message.ts';
-import type { BegunEvent, ConnectionEvent, Emit } from '../../telemetry/events.ts';
+import type { ConnectionEvent, Emit, StartEvent } from '../../telemetry/events.ts';
 
 /** One connection as the limits count it. */
-export interface ConnectionPlace {
+export interface ConnectionSlot {
   /** Counts the connection for a client address. Returns false when the client has reached its limit. Called once. */
   takeFor(address: string): boolean;
   /** Stops counting the connection. Called once. */
@@ -18,7 +18,7 @@ export interface ConnectionPlace {
 /** Connection limits, of one listener or shared by several. */
 export interface ConnectionLimits {
   /** Counts a new connection; undefined when the total limit is reached. */
-  enter(): ConnectionPlace | undefined;
+  enter(): ConnectionSlot | undefined;
 }
 
 /** Limits whose rules can change. */
@@ -43,7 +43,7 @@ export function createConnectionLimits(options: ConnectionRules): AdjustableConn
   const counts = new Map<string, number>();
   let total = 0;
 
-  class Place implements ConnectionPlace {
+  class Place implements ConnectionSlot {
     #client: string | undefined;
 
     takeFor(address: string): boolean {
@@ -80,13 +80,13 @@ export function createConnectionLimits(options: ConnectionRules): AdjustableConn
 }
 
 /** No limits. */
-export const noConnectionLimits: ConnectionLimits = createConnectionLimits({
+export const unlimitedConnections: ConnectionLimits = createConnectionLimits({
   connections: 0,
   connectionsPerClient: 0,
   isExempt: () => false,
 });
 
-const begun: BegunEvent = { kind: 'begun', what: 'request' };
+const begun: StartEvent = { kind: 'begun', what: 'request' };
 
 /** Wraps a handler so that it emits `begun` for each request. A hit emits its own event. */
 export function reportRequests(handler: Handler, emit: Emit): Handler {
@@ -115,12 +115,12 @@ export function reportConnections(
   };
 }
 
-class ReportedPlace implements ConnectionPlace {
-  readonly #place: ConnectionPlace;
+class ReportedPlace implements ConnectionSlot {
+  readonly #place: ConnectionSlot;
   readonly #emit: Emit;
   readonly #closed: ConnectionEvent;
 
-  constructor(place: ConnectionPlace, emit: Emit, closed: ConnectionEvent) {
+  constructor(place: ConnectionSlot, emit: Emit, closed: ConnectionEvent) {
     this.#place = place;
     this.#emit = emit;
     this.#closed = closed;

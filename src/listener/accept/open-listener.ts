@@ -14,9 +14,9 @@ import { createHttp2Server } from '../http2/server.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
 import { type After, unreferencedTimers } from '../timeouts.ts';
 import type { ListenSocket } from './bind.ts';
-import { type ConnectionLimits, type ConnectionPlace, noConnectionLimits } from './connection-limits.ts';
+import { type ConnectionLimits, type ConnectionSlot, unlimitedConnections } from './connection-limits.ts';
 import { type ProxyHeaderReading, readProxyHeader } from './proxy-protocol.ts';
-import { type Certificates, TlsFront } from './tls.ts';
+import { type Certificates, TlsHandshaker } from './tls.ts';
 
 /** Where a listener can be reached. */
 export interface ListenerAddress {
@@ -75,7 +75,7 @@ class SocketListener implements Listener, ArrivalOwner {
   readonly #options: ListenerOptions;
   readonly #http1: ConnectionServer;
   readonly #http2: ConnectionServer | undefined;
-  readonly #tls: TlsFront | undefined;
+  readonly #tls: TlsHandshaker | undefined;
   readonly #refusals: RefusalLog;
   readonly #connections: ConnectionLimits;
   /** Connections in a step before HTTP: PROXY header, TLS handshake or protocol choice. */
@@ -90,7 +90,7 @@ class SocketListener implements Listener, ArrivalOwner {
   #cut = 0;
 
   constructor(options: ListenerOptions) {
-    const { certificates, http2 = false, limits, connections = noConnectionLimits } = options;
+    const { certificates, http2 = false, limits, connections = unlimitedConnections } = options;
     const { createHttp1 = createHttp1Server } = options;
     this.#options = options;
     this.#connections = connections;
@@ -101,7 +101,7 @@ class SocketListener implements Listener, ArrivalOwner {
     this.#tls =
       certificates === undefined
         ? undefined
-        : new TlsFront({
+        : new TlsHandshaker({
             certificates,
             protocols: http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
             handshakeTimeoutMs: limits.headersTimeoutMs,
@@ -258,7 +258,7 @@ class SocketListener implements Listener, ArrivalOwner {
     }
   }
 
-  #shakeHands(arrival: Arrival, tls: TlsFront): void {
+  #shakeHands(arrival: Arrival, tls: TlsHandshaker): void {
     const { socket, peer } = arrival;
     arrival.beginStep();
     this.#arriving.add(arrival);
@@ -315,7 +315,7 @@ class Arrival {
   /** The connected peer, or the client that the PROXY protocol names. */
   peer: Peer;
   /** Undefined until the limits have counted the connection. */
-  place: ConnectionPlace | undefined;
+  place: ConnectionSlot | undefined;
   /** Bytes that the steps before the current one have used. */
   #usedBytes = 0;
 

@@ -40,7 +40,7 @@ type Carried = TLSSocket & { readonly _parent: Socket };
  * Makes TLS handshakes. The certificate is that of the requested name (SNI), or else the first one. A client whose ALPN list has
  * no offered protocol gets the alert no_application_protocol; a client without ALPN gets HTTP/1.1.
  */
-export class TlsFront {
+export class TlsHandshaker {
   /** Does not listen; gets its connections from `accept`. */
   readonly #server: Server;
   #certificates: Certificates;

@@ -8,9 +8,16 @@ import type { Fields } from '../../http/fields.ts';
 import type { Handler, Hit, Peer, PlainHead, PlainSource } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Emit } from '../../telemetry/events.ts';
-import { type HeadLimits, type ParsedHead, spellOut } from '../request-head.ts';
-import { ConnectionWatch, type Pace, type Pacer, type Timeouts, takenBytes, type Waiting } from '../timeouts.ts';
-import { type HeadParser, HeldHead } from './head-parser.ts';
+import { type HeadLimits, type ParsedHead, toParsedHead } from '../request-head.ts';
+import {
+  type ClientProgress,
+  type ConnectionPhase,
+  ConnectionWatch,
+  type RateLimits,
+  type Timeouts,
+  takenBytes,
+} from '../timeouts.ts';
+import { type HeadParser, PartialHead } from './head-parser.ts';
 import type { RequestBody } from './request-body.ts';
 import {
   type DateLine,
@@ -31,14 +38,14 @@ interface ConnectionContext {
   readonly limits: HeadLimits;
   readonly timeouts: Timeouts;
   /** Minimum rate of request bodies. */
-  readonly uploadPace: Pace;
+  readonly uploadPace: RateLimits;
   readonly writeBuffer: WriteBuffer;
   readonly dateLine: DateLine;
   /** The lines of Connection and Keep-Alive for a persistent connection. */
   readonly keepAlive: string;
   readonly scheme: 'http' | 'https';
   readonly handler: Handler;
-  readonly pace: Pace;
+  readonly pace: RateLimits;
   /** Parses heads that arrive in one read; others get a `HeldHead`. */
   readonly parser: HeadParser;
 }
@@ -72,7 +79,7 @@ export class Connection implements SocketUser, PlainSource {
   /** The error of a refused request, to be sent after the running exchanges. */
   #refusal: ProxyError | undefined;
   /** The received part of an incomplete head. */
-  #held: HeldHead | undefined;
+  #held: PartialHead | undefined;
   /** The request body that is being received. Its exchange may already be over. */
   #body: RequestBody | undefined;
   /** Number of requests that have begun. */
@@ -276,7 +283,7 @@ export class Connection implements SocketUser, PlainSource {
     else this.finish();
   }
 
-  get #waiting(): Waiting {
+  get #waiting(): ConnectionPhase {
     if (this.#held !== undefined) return 'head';
     if (this.#pipeline.length > 0) return this.#body === undefined ? 'nothing' : 'body';
     if (!this.isOpen) return 'nothing';
@@ -297,11 +304,11 @@ export class Connection implements SocketUser, PlainSource {
     if (reading.kind === 'plain') {
       const rest = reading.sizeBytes === bytes.length ? noBytes : bytes.subarray(reading.sizeBytes);
       if (isBusy || this.#isRetired || !this.#writeHit(reading.head))
-        this.context.take(this, spellOut(reading.head), rest);
+        this.context.take(this, toParsedHead(reading.head), rest);
       return rest;
     }
     if (reading.kind === 'more') {
-      this.#held ??= new HeldHead(this.context.limits, bytes);
+      this.#held ??= new PartialHead(this.context.limits, bytes);
       return noBytes;
     }
     const all = this.#held?.bytes ?? bytes;
@@ -583,7 +590,7 @@ function formatKept(lines: Fields): FieldLines | false {
 }
 
 /** A written hit that the kernel has not taken completely yet. */
-class WrittenHit implements RunningExchange, Pacer {
+class WrittenHit implements RunningExchange, ClientProgress {
   readonly isReceiving = false;
   readonly isWaitingForClient = true;
   readonly isCloseDelimited = false;
@@ -598,7 +605,7 @@ class WrittenHit implements RunningExchange, Pacer {
   #error: ProxyError | undefined;
   #isSettled = false;
 
-  constructor(connection: HitPlace, hit: Hit, pace: Pace) {
+  constructor(connection: HitPlace, hit: Hit, pace: RateLimits) {
     this.#connection = connection;
     this.#hit = hit;
     const isWatched = (hit.sizeBytes ?? 0) > watchedBytes;

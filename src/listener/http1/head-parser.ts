@@ -239,7 +239,7 @@ function fault(code: ErrorCode, detail: string): Fault {
 }
 
 /** The bytes of an incomplete head. The buffer doubles when full, so that a slow head is not copied with each read. */
-export class HeldHead {
+export class PartialHead {
   readonly #parser: HeadParser;
   #bytes: Buffer;
   #sizeBytes: number;

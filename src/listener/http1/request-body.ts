@@ -4,7 +4,7 @@ import { type Fields, hasField } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
 import { type ErrorCode, ProxyError } from '../../http/proxy-error.ts';
 import type { HeadLimits } from '../request-head.ts';
-import type { Pacer } from '../timeouts.ts';
+import type { ClientProgress } from '../timeouts.ts';
 import { chunkSizeGrammar, readFieldSection } from './head-parser.ts';
 
 /** At this many buffered bytes the client is held back. One more socket read may be buffered on top. */
@@ -40,7 +40,7 @@ interface Waiting {
  * A request body with backpressure. When the body breaks off, or is closed during a read, the reader gets an error: the body never
  * looks complete.
  */
-export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, Pacer {
+export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, ClientProgress {
   readonly #owner: BodyOwner;
   readonly #decoder: ChunkedDecoder | undefined;
   /** Bytes of content still to be received; Infinity while a chunked body goes on. */

@@ -14,11 +14,11 @@ import { receiveHead } from '../receive.ts';
 import type { ParsedHead } from '../request-head.ts';
 import { answer, type ResponseContext, respond } from '../respond.ts';
 import {
-  createPace,
-  createRounds,
+  createPeriodicCheck,
+  createRateLimits,
   createUploadPace,
-  type Pace,
-  type Rounds,
+  type PeriodicCheck,
+  type RateLimits,
   Timeouts,
   unreferencedTimers,
 } from '../timeouts.ts';
@@ -37,18 +37,18 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
   readonly now: () => number;
   readonly limits: ProtocolOptions['limits'];
   readonly timeouts: Timeouts;
-  readonly uploadPace: Pace;
+  readonly uploadPace: RateLimits;
   readonly writeBuffer = new WriteBuffer();
   readonly dateLine = new DateLine();
   readonly keepAlive: string;
   readonly #options: ProtocolOptions;
   readonly parser: HeadParser;
-  readonly pace: Pace;
+  readonly pace: RateLimits;
   readonly scheme: 'http' | 'https';
   readonly handler: Handler;
   readonly #context: ResponseContext;
   readonly #connections = new Set<Connection>();
-  readonly #rounds: Rounds;
+  readonly #rounds: PeriodicCheck;
   #ending: 'none' | 'retiring' | 'draining' = 'none';
   /** Called when the last connection is gone. */
   #onEmpty: (() => void) | undefined;
@@ -62,12 +62,12 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.timeouts = new Timeouts(limits);
     this.keepAlive = formatKeepAlive(limits.keepAliveTimeoutMs);
     this.parser = new HeadParser(limits);
-    this.pace = createPace({ limits, now, after });
+    this.pace = createRateLimits({ limits, now, after });
     this.scheme = options.scheme;
     this.handler = handler;
     this.#context = { handler, now, pace: this.pace };
     this.uploadPace = createUploadPace({ limits, now, after });
-    this.#rounds = createRounds(after, this.timeouts.periodMs, () => this.#look());
+    this.#rounds = createPeriodicCheck(after, this.timeouts.periodMs, () => this.#look());
   }
 
   serve(socket: Socket, peer: Peer): void {

@@ -15,10 +15,10 @@ import type { Peer, PlainSource, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { ListenerLimits } from '../listener.ts';
 import type { ProtocolOptions } from '../protocol.ts';
-import { type Pace, takenBytes } from '../timeouts.ts';
+import { type RateLimits, takenBytes } from '../timeouts.ts';
 import { type ExchangeOwner, Http2Exchange } from './exchange.ts';
 import { readPlainHttp2Head, receiveHttp2Head } from './receive.ts';
-import { Http2Stride, type Http2Windows } from './response-writer.ts';
+import { type Http2Windows, PieceSizer } from './response-writer.ts';
 
 const { NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_INTERNAL_ERROR, NGHTTP2_PROTOCOL_ERROR } = constants;
 
@@ -34,9 +34,9 @@ const cutOff = new Error('the connection was cut');
 /** The server of a connection, as the connection uses it. */
 export interface Http2Requests {
   /** Limits of responses: total time and minimum rate. */
-  readonly pace: Pace;
+  readonly pace: RateLimits;
   /** Minimum rate of request bodies. */
-  readonly uploadPace: Pace;
+  readonly uploadPace: RateLimits;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
   /** Answers an exchange whose request is refused. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
@@ -58,7 +58,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   readonly #requests: Http2Requests;
   readonly #session: ServerHttp2Session;
   readonly #flood: FloodMeter;
-  readonly #stride = new Http2Stride();
+  readonly #stride = new PieceSizer();
   readonly #exchanges = new Set<Http2Exchange>();
   #stage: 'open' | 'draining' | 'finishing' | 'ended' = 'open';
   /** When the last exchange ended, or the connection began, in epoch milliseconds. */
@@ -92,7 +92,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     return !this.#session.destroyed;
   }
 
-  get uploadPace(): Pace {
+  get uploadPace(): RateLimits {
     return this.#requests.uploadPace;
   }
 

@@ -10,8 +10,8 @@ import type { ListenerLimits, RequestHead } from '../listener.ts';
 import { MessageBody } from '../message-body.ts';
 import { ReceivedRequest, type RequestFraming, type RequestOwner } from '../receive.ts';
 import { isFramingField, type ResponseHead, type ResponseOutlet } from '../respond.ts';
-import type { Pace } from '../timeouts.ts';
-import { type Http2Stride, type Http2Windows, Http2Writer } from './response-writer.ts';
+import type { RateLimits } from '../timeouts.ts';
+import { type Http2Windows, Http2Writer, type PieceSizer } from './response-writer.ts';
 
 const {
   NGHTTP2_NO_ERROR,
@@ -37,7 +37,7 @@ export interface ExchangeOwner {
   /** Ends the connection after its running exchanges. */
   drain(): void;
   /** Minimum rate of request bodies. */
-  readonly uploadPace: Pace;
+  readonly uploadPace: RateLimits;
   /** Counts received bytes of a request body. */
   noteContent(sizeBytes: number): void;
   /** Removes an exchange that is over, complete or not. */
@@ -52,7 +52,7 @@ interface Http2ExchangeParts {
   /** When the request head was complete, in epoch milliseconds. */
   readonly startedAt: number;
   /** The piece size, learned from the other responses of the connection. */
-  readonly stride: Http2Stride;
+  readonly stride: PieceSizer;
   /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
 }
@@ -218,7 +218,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   }
 
   /** Writes a hit. Returns false, without any effect, where a field cannot be written. */
-  writeHit(hit: Hit, pace: Pace): boolean {
+  writeHit(hit: Hit, pace: RateLimits): boolean {
     const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes: contentLength, chunks } = hit;
     fields.list ??= listKept(fields.lines());
     if (fields.list === false) return false;

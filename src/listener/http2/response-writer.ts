@@ -23,7 +23,7 @@ export interface Http2Windows {
  */
 export class Http2Writer {
   readonly #stream: ServerHttp2Stream;
-  readonly #stride: Http2Stride;
+  readonly #stride: PieceSizer;
   readonly #now: () => number;
   readonly #chunks: Uint8Array[] = [];
   readonly #client: { readonly windows: Http2Windows };
@@ -41,7 +41,7 @@ export class Http2Writer {
   constructor(
     stream: ServerHttp2Stream,
     client: { readonly windows: Http2Windows },
-    stride: Http2Stride,
+    stride: PieceSizer,
     now: () => number,
   ) {
     this.#stream = stream;
@@ -222,7 +222,7 @@ const lateMs = 1_000;
  * Adapts the piece size to the client. Node reports a write only when all of it was sent. Small pieces show how fast a slow client
  * is; large pieces cost less for a fast client.
  */
-export class Http2Stride {
+export class PieceSizer {
   #bytes = firstBytes;
 
   /** The size of the next piece, in bytes. */

@@ -7,11 +7,11 @@ import type { ProxyError } from '../../http/proxy-error.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
 import { answer, type ResponseContext, respond } from '../respond.ts';
 import {
-  createPace,
-  createRounds,
+  createPeriodicCheck,
+  createRateLimits,
   createUploadPace,
-  type Pace,
-  type Rounds,
+  type PeriodicCheck,
+  type RateLimits,
   roundPeriod,
   unreferencedTimers,
 } from '../timeouts.ts';
@@ -30,12 +30,12 @@ export function createHttp2Server(options: ProtocolOptions): ConnectionServer {
 }
 
 class Http2Server implements ConnectionServer, Http2Requests {
-  readonly pace: Pace;
-  readonly uploadPace: Pace;
+  readonly pace: RateLimits;
+  readonly uploadPace: RateLimits;
   readonly #options: ProtocolOptions;
   readonly #context: ResponseContext;
   readonly #connections = new Set<Http2Connection>();
-  readonly #rounds: Rounds;
+  readonly #rounds: PeriodicCheck;
   #isDraining = false;
   /** Called when the last connection is gone. */
   #onEmpty: (() => void) | undefined;
@@ -45,10 +45,10 @@ class Http2Server implements ConnectionServer, Http2Requests {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs } = limits;
     const timeouts = [headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs];
     this.#options = options;
-    this.pace = createPace({ limits, now, after });
+    this.pace = createRateLimits({ limits, now, after });
     this.#context = { handler, now, pace: this.pace };
     this.uploadPace = createUploadPace({ limits, now, after });
-    this.#rounds = createRounds(after, roundPeriod(timeouts, period), () => this.#look());
+    this.#rounds = createPeriodicCheck(after, roundPeriod(timeouts, period), () => this.#look());
   }
 
   serve(socket: Socket, peer: Peer): void {

@@ -17,7 +17,15 @@ import {
   type Report,
   startHealthChecks,
 } from './health.ts';
-import { type Attempt, isOriginFault, isUnwell, LentBody, mayResend, ResendBudget, WatchedBody } from './resend.ts';
+import {
+  type Attempt,
+  isFailureResponse,
+  isOriginFault,
+  mayResend,
+  ResendBudget,
+  ReusableBody,
+  WatchedBody,
+} from './resend.ts';
 
 /** A member of an origin group. */
 export interface GroupMember {
@@ -129,7 +137,7 @@ class Group implements OriginGroup {
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
     this.#budget.note();
-    const body = request.body === undefined ? undefined : new LentBody(request.body);
+    const body = request.body === undefined ? undefined : new ReusableBody(request.body);
     let isAnswered = false;
     const onInterim: OriginRequest['onInterim'] = (interim) => {
       isAnswered = true;
@@ -253,7 +261,7 @@ class Group implements OriginGroup {
 
 /** Whether there is no reason to send the request again. */
 function isGood(attempt: Attempt): boolean {
-  return attempt.kind === 'response' && !isUnwell(attempt.response);
+  return attempt.kind === 'response' && !isFailureResponse(attempt.response);
 }
 
 async function attempt(origin: Origin, request: OriginRequest): Promise<Attempt> {
@@ -265,7 +273,8 @@ async function attempt(origin: Origin, request: OriginRequest): Promise<Attempt>
 }
 
 function verdictOn(sent: Attempt): [Outcome, string] {
-  if (sent.kind === 'response') return [isUnwell(sent.response) ? 'failed' : 'well', `status ${sent.response.status}`];
+  if (sent.kind === 'response')
+    return [isFailureResponse(sent.response) ? 'failed' : 'well', `status ${sent.response.status}`];
   const { code, detail } = toProxyError(sent.error);
   return [isOriginFault(sent.error) ? 'failed' : 'unknown', detail === undefined ? code : `${code}, ${detail}`];
 }

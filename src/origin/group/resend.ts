@@ -4,7 +4,7 @@
  * was read. `WatchedBody` reports the chunks and the end of a response's body.
  */
 
-import type { BodyStream, Taken } from '../../http/message.ts';
+import type { BodyStream, NextChunk } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import { isIdempotentMethod } from '../../semantics/method.ts';
 import type { OriginRequest, OriginResponse } from '../origin.ts';
@@ -30,7 +30,7 @@ interface Situation {
 const unwellStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /** Checks whether a response counts as a failure of the origin. */
-export function isUnwell({ status }: Pick<OriginResponse, 'status'>): boolean {
+export function isFailureResponse({ status }: Pick<OriginResponse, 'status'>): boolean {
   return unwellStatuses.has(status);
 }
 
@@ -51,7 +51,7 @@ export function isOriginFault(error: unknown): boolean {
 export function mayResend(attempt: Attempt, { request, isAnswered, isBodyTouched, hasOther }: Situation): boolean {
   if (isAnswered || request.signal.aborted) return false;
   const onlyReads = (request.method === 'GET' || request.method === 'HEAD') && request.body === undefined;
-  if (attempt.kind === 'response') return isUnwell(attempt.response) && onlyReads && hasOther;
+  if (attempt.kind === 'response') return isFailureResponse(attempt.response) && onlyReads && hasOther;
 
   const { error } = attempt;
   if (!(error instanceof ProxyError)) return false;
@@ -114,7 +114,7 @@ export class ResendBudget {
 }
 
 /** A request's body that stays usable when an attempt to send it fails before any of it was read. */
-export class LentBody implements BodyStream, AsyncIterator<Uint8Array> {
+export class ReusableBody implements BodyStream, AsyncIterator<Uint8Array> {
   readonly #body: BodyStream;
   #chunks: AsyncIterator<Uint8Array> | undefined;
   /** The first step, where `begun` has read it ahead; undefined again once it was returned. */
@@ -204,7 +204,7 @@ export class WatchedBody implements BodyStream, AsyncIterator<Uint8Array> {
     return this;
   }
 
-  take(): Taken {
+  take(): NextChunk {
     const taken = this.#body.take?.() ?? 'later';
     if (taken === 'end') this.#tell('whole');
     else if (taken !== 'later') this.#watch.onChunk?.(taken);

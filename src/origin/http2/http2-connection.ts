@@ -50,7 +50,7 @@ const maxHeadBytes = 64 * 1024;
 const maxHeadLines = 2000;
 
 /** A connection that is ready to use. Once it is retired, it takes no more requests. */
-export class Http2Connection {
+export class OriginHttp2Connection {
   readonly #session: ClientHttp2Session;
   readonly #options: Http2ConnectionOptions;
   readonly #surroundings: StreamSurroundings;

@@ -4,11 +4,11 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../http/clock.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import { ConnectionQueue, type Turn } from '../connection-queue.ts';
-import { goneError } from '../exchange.ts';
+import { abortError } from '../exchange.ts';
 import type { ConnectedOrigin, OriginRequest, OriginResponse } from '../origin.ts';
 import { OriginError, originError } from '../origin-error.ts';
 import { createAlpnDialer, createUndiciOrigin, refuseUnsendable, type UndiciOriginOptions } from '../undici-origin.ts';
-import { Http2Connection } from './http2-connection.ts';
+import { OriginHttp2Connection } from './http2-connection.ts';
 
 /** The options of an origin over HTTP/2. */
 export interface Http2OriginOptions extends UndiciOriginOptions {
@@ -51,7 +51,7 @@ class AlpnOrigin implements ConnectedOrigin {
   #streamsPerConnection = 1;
   /** Connections that turned out to speak HTTP/1.1. */
   readonly #spares: TLSSocket[] = [];
-  #connections: Http2Connection[] = [];
+  #connections: OriginHttp2Connection[] = [];
   #waiting: Waiting[] = [];
   #isDialing = false;
   #isClosed = false;
@@ -72,7 +72,7 @@ class AlpnOrigin implements ConnectedOrigin {
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
     refuseUnsendable(request);
-    const turn = this.#queue.join(request.errand);
+    const turn = this.#queue.join(request.charged);
     try {
       await whenBegun(turn, request.signal);
       for (;;) {
@@ -107,8 +107,8 @@ class AlpnOrigin implements ConnectedOrigin {
   }
 
   /** The connection with the most free streams; undefined where all are full. */
-  #select(): Http2Connection | undefined {
-    let best: Http2Connection | undefined;
+  #select(): OriginHttp2Connection | undefined {
+    let best: OriginHttp2Connection | undefined;
     for (const connection of this.#connections) {
       if (connection.freeStreams > (best?.freeStreams ?? 0)) best = connection;
     }
@@ -118,7 +118,7 @@ class AlpnOrigin implements ConnectedOrigin {
   /** Waits for a free stream, for another connection, or until the origin turns out not to speak HTTP/2. */
   #wait(signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const leave = () => reject(goneError(signal));
+    const leave = () => reject(abortError(signal));
     if (signal.aborted) leave();
     signal.addEventListener('abort', leave, { once: true });
     this.#waiting.push({ isGone: () => signal.aborted, proceed: resolve, fail: reject });
@@ -146,7 +146,7 @@ class AlpnOrigin implements ConnectedOrigin {
     }
   }
 
-  #usable(): readonly Http2Connection[] {
+  #usable(): readonly OriginHttp2Connection[] {
     return this.#connections.filter((connection) => !connection.isRetired);
   }
 
@@ -158,7 +158,7 @@ class AlpnOrigin implements ConnectedOrigin {
       socket.once('close', () => this.#drop(socket));
     } else {
       const { clock, headersTimeoutMs, bodyTimeoutMs, keepAliveTimeoutMs } = this.#options;
-      const connection = new Http2Connection(socket, {
+      const connection = new OriginHttp2Connection(socket, {
         authority: this.#authority,
         headersTimeoutMs,
         bodyTimeoutMs,
@@ -217,7 +217,7 @@ function whenBegun(turn: Turn, signal: AbortSignal): Promise<void> | undefined {
   turn.begin(() => onBegun());
   if (isBegun) return undefined;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const leave = () => reject(goneError(signal));
+  const leave = () => reject(abortError(signal));
   onBegun = resolve;
   if (signal.aborted) leave();
   signal.addEventListener('abort', leave, { once: true });

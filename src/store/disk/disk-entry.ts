@@ -28,7 +28,7 @@ export interface DiskParts {
   /** How far the row of a generation that is being written counts ahead of its files, in bytes. */
   readonly stepBytes: number;
   readonly storing: StoringSwitch;
-  readonly news: ChangeMessages;
+  readonly changes: ChangeMessages;
 }
 
 /** Creates the entry that the store returns. It has no bytes in memory, but asking it for a block counts as its use. */
@@ -89,7 +89,7 @@ class DiskEntry implements StoredEntry {
   }
 
   move(socket: number, head: Uint8Array, offset: number, end: number): number {
-    return this.#parts.bodies.peek(this.generation)?.quick?.moveSound(socket, head, offset, end) ?? 0;
+    return this.#parts.bodies.peek(this.generation)?.quick?.moveChecked(socket, head, offset, end) ?? 0;
   }
 
   giveBack(bytes: Uint8Array): void {

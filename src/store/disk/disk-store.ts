@@ -120,15 +120,15 @@ class DiskStore implements Store {
     this.#lock = lock;
     this.#connection = new IndexConnection({ ...options, isShared: sharing !== undefined });
     this.#instances = new Instances(this.#connection, sharing);
-    this.#news = new ChangeMessages(sharing?.tell);
+    this.#news = new ChangeMessages(sharing?.announce);
     this.#parts = this.#createParts(fileSystem);
     const isWritten = (generation: string) => this.#writers.has(generation);
     const { signal } = this.#stopping;
     this.#sweeper = new Sweeper({ ...this.#parts, instances: this.#instances, isWritten, emit: options.emit, signal });
-    this.#connection.onFresh((reason) => this.#startAfresh(reason));
+    this.#connection.onReset((reason) => this.#startAfresh(reason));
     const isLeftBehind = sharing === undefined || sharing.isFirst || sharing.fallen.length > 0;
     // Other processes that have the damaged index open may not have noticed the damage yet.
-    if (this.#connection.isBegunAfresh) this.#startAfresh('replaced');
+    if (this.#connection.wasReplacedAtOpen) this.#startAfresh('replaced');
     else if (isLeftBehind) this.#background.add(this.#sweeper.sweepAll());
     this.#background.add(this.#parts.space.makeRoom());
   }
@@ -184,7 +184,7 @@ class DiskStore implements Store {
 
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
     const indexed = this.#parts.index.replaceMetadata(entry.key, entry.generation, metadata);
-    await this.#news.told();
+    await this.#news.settled();
     return indexed === undefined ? undefined : createDiskEntry(this.#parts, indexed);
   }
 
@@ -192,12 +192,12 @@ class DiskStore implements Store {
 
   async removeEntry(entry: StoredEntry): Promise<void> {
     this.#parts.index.remove([entry.generation]);
-    await this.#news.say({ kind: 'keys', keys: [entry.key] });
+    await this.#news.announce({ kind: 'keys', keys: [entry.key] });
   }
 
   async removeKey(key: string): Promise<number> {
     const count = this.#parts.index.removeKey(key);
-    await this.#news.say({ kind: 'keys', keys: [key] });
+    await this.#news.announce({ kind: 'keys', keys: [key] });
     return count;
   }
 
@@ -228,14 +228,14 @@ class DiskStore implements Store {
     return { entryCount, usedBytes, maxSizeBytes: this.#options.maxSizeBytes, isWritable: storing.isOn };
   }
 
-  heed(change: StoreChange): void {
+  applyChange(change: StoreChange): void {
     if (this.#closing !== undefined) return;
     const { index, eviction } = this.#parts;
     // Nothing is remembered by key, tag or prefix: each `find` reads the index.
     if (change.kind === 'generations') for (const each of change.generations) this.#noteRemoval(each);
-    if (change.kind === 'lost') index.heedRemoval(change.generations);
+    if (change.kind === 'lost') index.applyRemoval(change.generations);
     if (change.kind === 'fresh') this.#connection.followReplacement();
-    if (change.kind === 'evicting') this.#background.add(eviction.tellUses());
+    if (change.kind === 'evicting') this.#background.add(eviction.writeUsesForOthers());
     if (change.kind !== 'fallen') return;
     this.#instances.forget(change.instances);
     this.#background.add(this.#sweeper.sweepFiles());
@@ -256,7 +256,7 @@ class DiskStore implements Store {
       for (const key of removed.keys) keys.add(key);
       after = removed.next;
     } while (after !== undefined);
-    await this.#news.say(choice);
+    await this.#news.announce(choice);
     return [...keys];
   }
 
@@ -267,7 +267,7 @@ class DiskStore implements Store {
     await this.#background.settled();
     this.#parts.eviction.flush();
     this.#parts.index.flush();
-    await this.#news.told();
+    await this.#news.settled();
     this.#instances.leave();
     this.#connection.close();
     this.#lock.release();
@@ -313,7 +313,7 @@ class DiskStore implements Store {
     const isHeld = (generation: string) => this.#writers.has(generation);
     const eviction = new Eviction({ connection: this.#connection, index, instances, isHeld, emit: options.emit });
     const claims = this.#createClaims();
-    const onEvicting = instances.isShared ? () => news.say({ kind: 'evicting' }) : undefined;
+    const onEvicting = instances.isShared ? () => news.announce({ kind: 'evicting' }) : undefined;
     const space = new DiskSpace({
       ...options,
       claims,
@@ -335,7 +335,7 @@ class DiskStore implements Store {
       space,
       stepBytes: stepBytesOf(options.maxSizeBytes),
       storing: new StoringSwitch(options),
-      news,
+      changes: news,
     };
   }
 
@@ -350,7 +350,7 @@ class DiskStore implements Store {
 
   #createClaims(): RoomClaims {
     const claims = new RoomClaims(this.#instances, this.#options.maxSizeBytes);
-    this.#connection.onFresh(() => claims.startAfresh());
+    this.#connection.onReset(() => claims.startAfresh());
     return claims;
   }
 
@@ -361,7 +361,7 @@ class DiskStore implements Store {
   #startAfresh(reason: FreshReason): void {
     this.#parts.bodies.forgetAll();
     this.#instances.enterAfresh(this.#writers.keys());
-    const sweepAll = () => this.#news.say({ kind: 'fresh' }).then(() => this.#sweeper.sweepAll());
+    const sweepAll = () => this.#news.announce({ kind: 'fresh' }).then(() => this.#sweeper.sweepAll());
     this.#background.add(reason === 'replaced' ? sweepAll() : this.#sweeper.sweepOurs());
   }
 }

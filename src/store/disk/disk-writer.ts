@@ -160,7 +160,7 @@ export class DiskWriter implements EntryWriter {
         this.#parts.index.put(put);
         this.#notePut(put);
       });
-      await this.#parts.news.told();
+      await this.#parts.changes.settled();
     });
   }
 
@@ -178,7 +178,7 @@ export class DiskWriter implements EntryWriter {
       const put = this.#toPut(final, text, { isComplete: true, isInline: place === 'inline', blockChecksum });
       await this.#reportingOutcome(() => this.#parts.index.putSoon(put, () => this.#notePut(put)));
       const entry = createDiskEntry(this.#parts, { ...put.entry, pinnedUntil: undefined });
-      await this.#parts.news.told();
+      await this.#parts.changes.settled();
       return entry;
     });
   }
@@ -570,7 +570,7 @@ export class DiskWholeWriter implements WholeWriter {
   async #commit({ metadata, sizeBytes, pinPreviousUntil }: FinalEntry): Promise<StoredEntry> {
     const { parts, entry: newEntry, bytes, place } = this.#options;
     const { key, variant } = newEntry;
-    const { index, storing, space, files, news } = parts;
+    const { index, storing, space, files, changes: news } = parts;
     const { generation } = this;
     // The metadata may have been freshened since.
     const text = metadata === newEntry.metadata ? this.#text : encodeMetadata(metadata);
@@ -589,7 +589,7 @@ export class DiskWholeWriter implements WholeWriter {
         this.#giveBack();
       });
       storing.succeeded();
-      await news.told();
+      await news.settled();
       return createDiskEntry(parts, { ...entry, pinnedUntil: undefined });
     } catch (error) {
       const fault = toDiskFault(error);

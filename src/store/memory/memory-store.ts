@@ -178,7 +178,7 @@ class MemoryStore implements Store {
   }
 
   /** No other process shares this store. */
-  heed(): void {}
+  applyChange(): void {}
 
   async close(): Promise<void> {
     this.#shelf.clear();

@@ -126,9 +126,9 @@ class MemoryBefore implements TieredStore {
     return { ...this.#store.readUsage(), memoryBytes: this.#memory.sizeBytes };
   }
 
-  heed(change: StoreChange): void {
+  applyChange(change: StoreChange): void {
     this.forget(change);
-    this.#store.heed(change);
+    this.#store.applyChange(change);
   }
 
   forget(change: StoreChange): void {

@@ -4,12 +4,12 @@ import { isAuthority, readRequestFraming, readTarget } from '../../../src/listen
 import { readFraming } from '../../../src/origin/exchange.ts';
 import { cacheKey } from '../../../src/routing/cache-key.ts';
 import {
-  hidesStepUp,
+  hasHiddenDotDot,
+  mayLeavePrefix,
   normaliseAuthority,
   normaliseTarget,
   pathReadings,
   splitTarget,
-  stepsOut,
 } from '../../../src/routing/target.ts';
 import { parseAccept, weightOf } from '../../../src/semantics/accept.ts';
 import { parseCookies } from '../../../src/semantics/cookies.ts';
@@ -58,7 +58,7 @@ const target: Target = {
 /** An accepted path stays below the root, however an origin decodes, splits and normalises it. */
 function checkReadings(path: string): void {
   must(pathReadings(path)[0] === normaliseTarget(path).path, 'the first reading is the normal form');
-  if (hidesStepUp(path) || stepsOut(path, '/')) return;
+  if (hasHiddenDotDot(path) || mayLeavePrefix(path, '/')) return;
   const decoded = path
     .replace(/%2e/gi, '.')
     .replace(/%2f/gi, '/')

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
 import { describe, expect, it } from 'vitest';
-import type { Body, BodyStream, ProxyResponse, Taken } from '../../../src/http/message.ts';
+import type { Body, BodyStream, NextChunk, ProxyResponse } from '../../../src/http/message.ts';
 import { type Carrier, openListener } from '../../support/proxies/open-listener.ts';
 import { patternBytes } from '../../support/values/pattern-body.ts';
 
@@ -53,7 +53,7 @@ class Lender {
 
   #stream(): BodyStream {
     let offset = 0;
-    const take = (): Taken => {
+    const take = (): NextChunk => {
       const end = Math.min(offset + chunkBytes, this.#sizeBytes);
       if (offset === end) return 'end';
       const chunk = this.#lend(offset, end);

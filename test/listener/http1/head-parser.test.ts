@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../../src/http/fields.ts';
 import type { ErrorCode } from '../../../src/http/proxy-error.ts';
 import { HeadParser } from '../../../src/listener/http1/head-parser.ts';
-import { type HeadLimits, type HeadReading, spellOut } from '../../../src/listener/request-head.ts';
+import { type HeadLimits, type HeadReading, toParsedHead } from '../../../src/listener/request-head.ts';
 import { headText } from '../../support/values/request-arbitraries.ts';
 
 const limits: HeadLimits = { targetBytes: 100, fieldsBytes: 400, maxFieldCount: 8 };
@@ -27,7 +27,7 @@ function readPieces(text: string, places: readonly number[], headLimits = limits
 
 /** Turns a plain head into a common one: `plain-head.test.ts` tests which heads are plain. */
 function spelledOut(reading: HeadReading): HeadReading {
-  return reading.kind === 'plain' ? { ...reading, kind: 'head', head: spellOut(reading.head) } : reading;
+  return reading.kind === 'plain' ? { ...reading, kind: 'head', head: toParsedHead(reading.head) } : reading;
 }
 
 /** Reads a text in one piece, and in pieces of one byte. */

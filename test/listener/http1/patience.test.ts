@@ -2,14 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ListenerLimits } from '../../../src/listener/listener.ts';
-import { ConnectionWatch, Timeouts, type View } from '../../../src/listener/timeouts.ts';
+import { type ConnectionSnapshot, ConnectionWatch, Timeouts } from '../../../src/listener/timeouts.ts';
 import { testLimits } from '../../support/proxies/open-listener.ts';
 
-const view: View = { waiting: 'next', requests: 1, progress: 0, isClientsTurn: true };
+const view: ConnectionSnapshot = { waiting: 'next', requests: 1, progress: 0, isClientsTurn: true };
 const limits = { headersTimeoutMs: 400, requestTimeoutMs: 1_000, keepAliveTimeoutMs: 3_000, idleTimeoutMs: 600 };
 
 /** Returns the number of checks until one reports an exceeded limit, and that limit; 0 and `never` where none does. */
-function looksUntil(of: Partial<ListenerLimits>, see: (look: number) => Partial<View>): [number, string] {
+function looksUntil(of: Partial<ListenerLimits>, see: (look: number) => Partial<ConnectionSnapshot>): [number, string] {
   const watch = new ConnectionWatch(new Timeouts({ ...testLimits, ...of }));
   for (let look = 0; look < 1_000; look += 1) {
     const passed = watch.look({ ...view, ...see(look) });
@@ -30,7 +30,7 @@ describe('a time limit', () => {
     expect(new Timeouts({ ...testLimits, ...of }).periodMs).toBe(periodMs);
   });
 
-  it.each<[string, Partial<ListenerLimits>, (look: number) => Partial<View>, [number, string]]>([
+  it.each<[string, Partial<ListenerLimits>, (look: number) => Partial<ConnectionSnapshot>, [number, string]]>([
     ['applies to the first head', limits, () => ({ waiting: 'first', requests: 0 }), [5, 'request']],
     ['applies to a head that trickles', limits, (look) => ({ waiting: 'head', progress: look }), [5, 'request']],
     ['applies to a body that trickles', limits, (look) => ({ waiting: 'body', progress: look }), [11, 'request']],

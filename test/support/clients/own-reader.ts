@@ -3,7 +3,7 @@
 import { HeadParser } from '../../../src/listener/http1/head-parser.ts';
 import { ChunkedDecoder } from '../../../src/listener/http1/request-body.ts';
 import { readRequestFraming, readTarget, servedMethods } from '../../../src/listener/receive.ts';
-import { type HeadLimits, type ParsedHead, spellOut } from '../../../src/listener/request-head.ts';
+import { type HeadLimits, type ParsedHead, toParsedHead } from '../../../src/listener/request-head.ts';
 import type { RequestReading, StreamReading } from './llhttp.ts';
 
 const defaultLimits: HeadLimits = { targetBytes: 8192, fieldsBytes: 32_768, maxFieldCount: 256 };
@@ -50,7 +50,7 @@ class OwnReader {
     const reading = this.#head.length === 0 ? this.#parser.readFirst(bytes) : this.#parser.read(bytes);
     if (reading.kind === 'head' || reading.kind === 'plain') {
       this.#head = Buffer.alloc(0);
-      this.#begin(reading.kind === 'plain' ? spellOut(reading.head) : reading.head);
+      this.#begin(reading.kind === 'plain' ? toParsedHead(reading.head) : reading.head);
       return bytes.subarray(reading.sizeBytes);
     }
     if (reading.kind === 'fault') this.#fault = reading.code;

@@ -1,7 +1,7 @@
 /** An origin without sockets: a test takes each request as it arrives, and sends the response byte by byte. */
 
 import type { Field, Fields } from '../../../src/http/fields.ts';
-import type { BodyStream, Taken } from '../../../src/http/message.ts';
+import type { BodyStream, NextChunk } from '../../../src/http/message.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import type { Framing, Origin, OriginRequest, OriginResponse } from '../../../src/origin/origin.ts';
 
@@ -149,7 +149,7 @@ class FakeBody implements BodyStream {
     this.#wake();
   }
 
-  take(): Taken {
+  take(): NextChunk {
     this.#latest?.taken();
     this.#latest = undefined;
     if (this.isClosed) return 'later';

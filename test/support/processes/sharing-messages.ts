@@ -4,7 +4,7 @@ import type { StoreChange } from '../../../src/store/store.ts';
 
 /** A message to a sharing process. */
 export type ToSharing =
-  | { readonly kind: 'heed'; readonly id: number; readonly change: StoreChange }
+  | { readonly kind: 'apply'; readonly id: number; readonly change: StoreChange }
   | { readonly kind: 'told'; readonly id: number }
   | { readonly kind: 'end' };
 
@@ -12,7 +12,7 @@ export type ToSharing =
 export type FromSharing =
   | { readonly kind: 'ready' }
   | { readonly kind: 'tell'; readonly id: number; readonly change: StoreChange }
-  | { readonly kind: 'heeded'; readonly id: number }
+  | { readonly kind: 'applied'; readonly id: number }
   | {
       readonly kind: 'ended';
       readonly steps: number;

@@ -25,7 +25,7 @@ export class SharingProcesses {
   readonly #dir: string;
   readonly #children = new Map<string, ChildProcess>();
   /** By message id: the processes that have not acknowledged it, and a callback when all have. */
-  readonly #heeding = new Map<number, { readonly waiting: Set<string>; readonly done: () => void }>();
+  readonly #applying = new Map<number, { readonly waiting: Set<string>; readonly done: () => void }>();
   #ids = 0;
   #count = 0;
 
@@ -62,7 +62,7 @@ export class SharingProcesses {
         ended.resolve(message);
         child.disconnect();
       }
-      if (message.kind === 'heeded') this.#heeded(instance, message.id);
+      if (message.kind === 'applied') this.#noteApplied(instance, message.id);
       if (message.kind === 'tell') {
         this.#tell(instance, message.change, () => send(child, { kind: 'told', id: message.id }));
       }
@@ -90,21 +90,21 @@ export class SharingProcesses {
       done();
       return;
     }
-    this.#heeding.set(this.#ids, { waiting: new Set(others.map(([instance]) => instance)), done });
-    for (const [, child] of others) send(child, { kind: 'heed', id: this.#ids, change });
+    this.#applying.set(this.#ids, { waiting: new Set(others.map(([instance]) => instance)), done });
+    for (const [, child] of others) send(child, { kind: 'apply', id: this.#ids, change });
   }
 
-  #heeded(instance: string, id: number): void {
-    const heeding = this.#heeding.get(id);
+  #noteApplied(instance: string, id: number): void {
+    const heeding = this.#applying.get(id);
     heeding?.waiting.delete(instance);
     if (heeding?.waiting.size !== 0) return;
-    this.#heeding.delete(id);
+    this.#applying.delete(id);
     heeding.done();
   }
 
   #lose(instance: string): void {
     this.#children.delete(instance);
-    for (const id of [...this.#heeding.keys()]) this.#heeded(instance, id);
+    for (const id of [...this.#applying.keys()]) this.#noteApplied(instance, id);
   }
 }
 

@@ -26,22 +26,22 @@ async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '
   process.on('message', (message: ToSharing) => {
     if (message.kind === 'told') waiting.get(message.id)?.();
     if (message.kind === 'end') endNow();
-    if (message.kind !== 'heed') return;
-    store?.heed(message.change);
-    send({ kind: 'heeded', id: message.id });
+    if (message.kind !== 'apply') return;
+    store?.applyChange(message.change);
+    send({ kind: 'applied', id: message.id });
   });
   process.on('disconnect', () => process.exit());
   void end.then(() => {
     isEnding = true;
   });
 
-  const tell = (change: StoreChange) =>
+  const announce = (change: StoreChange) =>
     new Promise<void>((resolve) => {
       ids += 1;
       waiting.set(ids, resolve);
       send({ kind: 'tell', id: ids, change });
     });
-  const sharing = { instance, isFirst: isFirst === 'true', fallen: fallen === '' ? [] : fallen.split(','), tell };
+  const sharing = { instance, isFirst: isFirst === 'true', fallen: fallen === '' ? [] : fallen.split(','), announce };
   const disk = await openDiskStore({
     dir,
     maxSizeBytes: sharedSizeBytes,

@@ -77,7 +77,7 @@ export class FakeFleet {
 
   forget(instance: string): void {
     this.#members.delete(instance);
-    this.table.fall(instance);
+    this.table.noteDeath(instance);
   }
 }
 
@@ -110,7 +110,8 @@ class Member implements FakeMember {
     this.fleet = {
       acquire: (key, signal, lost) => this.leases.acquire(key, signal, lost),
       hold: (key) => this.leases.hold(key),
-      tell: async (news) => void (await Promise.all(all.others(instance).map((member) => member.#cache?.heed(news)))),
+      announce: async (news) =>
+        void (await Promise.all(all.others(instance).map((member) => member.#cache?.applyInvalidation(news)))),
     };
   }
 

@@ -2,7 +2,7 @@
 
 import { writeSync } from 'node:fs';
 import { expect } from 'vitest';
-import type { BodyStream, MovableBytes, Taken } from '../../../src/http/message.ts';
+import type { BodyStream, MovableBytes, NextChunk } from '../../../src/http/message.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 
 /** Writes bytes into a socket, and returns how many it took. */
@@ -60,7 +60,7 @@ export class MovingBody implements BodyStream, MovableBytes {
     return this;
   }
 
-  take(): Taken {
+  take(): NextChunk {
     if (this.#offset === this.#bytes.length) return 'end';
     const chunk = this.#bytes.subarray(this.#offset, this.#offset + 1000);
     this.#offset += chunk.length;

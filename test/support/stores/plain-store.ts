@@ -155,7 +155,7 @@ export function createPlainStore(blockSizeBytes: number, maxEntryBytes = Number.
       return { entries: page.map(entryOf), next: page.length < chosen.length ? page.at(-1)?.generation : undefined };
     },
     readUsage: () => ({ entryCount: entries.length, usedBytes: 0, maxSizeBytes: Number.MAX_SAFE_INTEGER }),
-    heed: () => {},
+    applyChange: () => {},
     close: async () => {},
     damage: (key, index) => {
       for (const kept of entries) {

@@ -65,7 +65,7 @@ export function createReadingStore(below: Store): ReadingStore {
     },
     removePrefixed: (prefix) => below.removePrefixed(prefix),
     readUsage: () => below.readUsage(),
-    heed: (change) => below.heed(change),
+    applyChange: (change) => below.applyChange(change),
     close: () => below.close(),
     takeReads: () => {
       const taken = reads;

@@ -46,7 +46,7 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
     // A message is a copy, and is delivered later.
     const copy = structuredClone(change);
     await (gate ?? Promise.resolve());
-    for (const [instance, store] of members) if (instance !== by) store.heed(copy);
+    for (const [instance, store] of members) if (instance !== by) store.applyChange(copy);
   };
 
   return {
@@ -64,11 +64,11 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
       const instance = `w${count}`;
       let own: ReturnType<typeof wrap> | undefined;
       const tellOthers = tellFrom(instance);
-      const tell = (change: StoreChange) => {
+      const announce = (change: StoreChange) => {
         own?.forget?.(change);
         return tellOthers(change);
       };
-      const sharing = { instance, isFirst, fallen, tell };
+      const sharing = { instance, isFirst, fallen, announce };
       // A store that is being opened receives no changes yet: it reads the current state.
       const opened = await openTestStore({ dir, sharing, ...options });
       const front = wrap(opened.store);

@@ -172,7 +172,7 @@ export function createSteeredStore({
       return await below.removePrefixed(prefix);
     },
     readUsage: () => below.readUsage(),
-    heed: (change) => below.heed(change),
+    applyChange: (change) => below.applyChange(change),
     close: () => below.close(),
     hold(step) {
       const reached = Promise.withResolvers<void>();

@@ -9,8 +9,8 @@ import { ProxyError } from '../../../http/proxy-error.ts';
 import {
   type BlockSum,
   encodeSum,
-  isOnTrace,
   isSameSum,
+  matchesTrace,
   pieceBytes,
   Sidecar,
   sumOf,
@@ -403,11 +403,11 @@ class QuickFile {
    */
   move(socket: number, head: Uint8Array, offset: number, end: number): number {
     if (this.#quickReads.move === undefined) return 0;
-    return this.moveSound(socket, head, offset, this.#soundEnd(offset, Math.min(end, offset + maxMoveBytes)));
+    return this.moveChecked(socket, head, offset, this.#soundEnd(offset, Math.min(end, offset + maxMoveBytes)));
   }
 
   /** As `move`, for bytes for which `canMove` returned true in this tick. */
-  moveSound(socket: number, head: Uint8Array, offset: number, end: number): number {
+  moveChecked(socket: number, head: Uint8Array, offset: number, end: number): number {
     const { move } = this.#quickReads;
     if (move === undefined || end <= offset) return 0;
     const taken = move(socket, head, this.#body.fd, offset, end - offset);
@@ -447,7 +447,7 @@ class QuickFile {
   #isSound(place: Place): boolean {
     const { checked, buffers } = this.#quickReads;
     const block = this.#quickReads.blockNumber(this.#body.number, place.index);
-    const doubtful = checked.doubtful(block, this.#body.identity, place.firstPiece, place.endPiece);
+    const doubtful = checked.uncheckedPieces(block, this.#body.identity, place.firstPiece, place.endPiece);
     if (doubtful === undefined) return this.#traceOf(place.index) !== undefined;
     const { start: firstPiece, end: endPiece } = doubtful;
     const bytes = this.#readPieces({ ...place, firstPiece, endPiece });
@@ -483,9 +483,9 @@ class QuickFile {
   ): boolean {
     const { checked, trustsLateChecks } = this.#quickReads;
     const block = this.#quickReads.blockNumber(this.#body.number, index);
-    if (wantsCheck || !trustsLateChecks) return isOnTrace(trace, firstPiece, bytes);
-    if (checked.doubtful(block, this.#body.identity, firstPiece, endPiece) === undefined) return true;
-    if (!isOnTrace(trace, firstPiece, bytes)) return false;
+    if (wantsCheck || !trustsLateChecks) return matchesTrace(trace, firstPiece, bytes);
+    if (checked.uncheckedPieces(block, this.#body.identity, firstPiece, endPiece) === undefined) return true;
+    if (!matchesTrace(trace, firstPiece, bytes)) return false;
     const pieces = { start: firstPiece, end: endPiece };
     checked.note(block, this.#body.identity, pieces, Math.ceil(sizeBytes / pieceBytes));
     return true;

@@ -104,7 +104,7 @@ export function tracedSumOf(generation: string, index: number, bytes: Uint8Array
 }
 
 /** Checks bytes against the trace of their block. They must begin with a piece and end with a piece. */
-export function isOnTrace(trace: Uint32Array, firstPiece: number, bytes: Uint8Array): boolean {
+export function matchesTrace(trace: Uint32Array, firstPiece: number, bytes: Uint8Array): boolean {
   return crc32(bytes, trace[firstPiece]) === trace[firstPiece + Math.ceil(bytes.length / pieceBytes)];
 }
 

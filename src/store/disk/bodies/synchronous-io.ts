@@ -220,7 +220,7 @@ export class CheckedPieces {
    * Returns the pieces from `first` up to `end` (exclusive) that were not checked lately in this file, and those between them;
    * undefined where there are none.
    */
-  doubtful(block: number, file: FileIdentity, first: number, end: number): Span | undefined {
+  uncheckedPieces(block: number, file: FileIdentity, first: number, end: number): Span | undefined {
     const notes = this.#notes.get(block);
     if (notes?.file !== file) return { start: first, end };
     const { checkedAt } = notes;

@@ -7,7 +7,7 @@
 import type { StoredResponse } from '../../../http/stored-response.ts';
 import type { Emit } from '../../../telemetry/events.ts';
 import { findable } from '../../entry-rules.ts';
-import type { EntryChoice, StoreChange, TellChange } from '../../store.ts';
+import type { AnnounceChange, EntryChoice, StoreChange } from '../../store.ts';
 import { blockSum } from '../bodies/block-sums.ts';
 import type { IndexConnection } from './index-connection.ts';
 import {
@@ -65,7 +65,7 @@ export class DiskIndex {
     this.#connection = options.connection;
     this.#account = new RoomAccount(options.connection, options.instances?.isShared ?? false);
     this.#removals = new Removals(options.connection, this.#account, options);
-    this.#connection.onFresh(() => this.#startAfresh());
+    this.#connection.onReset(() => this.#startAfresh());
   }
 
   /** Bytes that all entries take on the disk. */
@@ -203,7 +203,7 @@ export class DiskIndex {
   }
 
   /** Notes that another process has removed generations whose rows still exist. */
-  heedRemoval(generations: readonly string[]): void {
+  applyRemoval(generations: readonly string[]): void {
     this.#removals.note(generations);
   }
 
@@ -361,7 +361,7 @@ class Removals {
     this.#instances = listeners.instances;
     this.#account = account;
     this.#listeners = listeners;
-    connection.onFresh(() => this.#forget());
+    connection.onReset(() => this.#forget());
   }
 
   /** Checks whether a generation was removed, although its row may still exist. */
@@ -442,7 +442,7 @@ class RoomAccount {
   constructor(connection: IndexConnection, isShared: boolean) {
     this.#connection = connection;
     this.#isShared = isShared;
-    connection.onFresh(() => this.#startAfresh());
+    connection.onReset(() => this.#startAfresh());
     this.#read();
   }
 
@@ -498,14 +498,14 @@ class RoomAccount {
  * that is alone.
  */
 export class ChangeMessages {
-  readonly #tell: TellChange | undefined;
+  readonly #tell: AnnounceChange | undefined;
   readonly #keys = new Set<string>();
   readonly #generations = new Set<string>();
   readonly #lost = new Set<string>();
   readonly #sending = new Set<Promise<void>>();
   #isPending = false;
 
-  constructor(tell: TellChange | undefined) {
+  constructor(tell: AnnounceChange | undefined) {
     this.#tell = tell;
   }
 
@@ -521,14 +521,14 @@ export class ChangeMessages {
   }
 
   /** Announces another change at once. Resolves when all other processes have applied it, and everything noted before. */
-  async say(change: StoreChange): Promise<void> {
+  async announce(change: StoreChange): Promise<void> {
     this.#flush();
     this.#send(change);
-    await this.told();
+    await this.settled();
   }
 
   /** Resolves when all other processes have applied everything noted until now. */
-  async told(): Promise<void> {
+  async settled(): Promise<void> {
     if (this.#tell === undefined) return;
     this.#flush();
     if (this.#sending.size > 0) await Promise.all(this.#sending);

@@ -45,7 +45,7 @@ export type FreshReason = 'replaced' | 'reopened';
  */
 export class IndexConnection {
   /** Whether the index was damaged when it was opened and was set aside, before there were listeners. */
-  readonly isBegunAfresh: boolean;
+  readonly wasReplacedAtOpen: boolean;
   readonly #options: IndexConnectionOptions;
   readonly #isShared: boolean;
   readonly #freshListeners: ((reason: FreshReason) => void)[] = [];
@@ -59,7 +59,7 @@ export class IndexConnection {
   constructor(options: IndexConnectionOptions) {
     this.#options = options;
     this.#isShared = options.isShared ?? false;
-    this.isBegunAfresh = this.#withLock(() => {
+    this.wasReplacedAtOpen = this.#withLock(() => {
       try {
         this.#open = this.#openIndex();
         return false;
@@ -72,7 +72,7 @@ export class IndexConnection {
   }
 
   /** Adds a listener for the event that the index is empty again: all entries are gone. */
-  onFresh(listener: (reason: FreshReason) => void): void {
+  onReset(listener: (reason: FreshReason) => void): void {
     this.#freshListeners.push(listener);
   }
 

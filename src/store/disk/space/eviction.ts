@@ -73,7 +73,7 @@ export class Eviction {
     this.#options = options;
     this.#connection = connection;
     this.#index = index;
-    connection.onFresh(() => this.#startAfresh());
+    connection.onReset(() => this.#startAfresh());
     this.#readHand();
   }
 
@@ -115,7 +115,7 @@ export class Eviction {
   }
 
   /** Writes uses for another process that is about to evict, the latest first. */
-  async tellUses(): Promise<void> {
+  async writeUsesForOthers(): Promise<void> {
     const uses = [...this.uses].reverse();
     this.#writeUses(uses.slice(0, usesAtFirst));
     for (let at = usesAtFirst; at < uses.length; at += usesAtOnce) {

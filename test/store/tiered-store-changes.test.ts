@@ -14,13 +14,13 @@ const keys = ['a/1', 'a/2', 'b/1'] as const;
 async function createTier() {
   const options = { maxSizeBytes: 1_000_000, blockSizeBytes: 1024, now: () => 1_000 };
   const below = createMemoryStore({ ...options, randomId: sequentialIds() });
-  const heed = vi.spyOn(below, 'heed');
+  const applyChange = vi.spyOn(below, 'applyChange');
   const store = createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), below, options.now);
   for (const key of keys) {
     await storeTagged(store, { key, sizeBytes: 1 }, key.endsWith('1') ? ['one'] : []);
     await store.find(key);
   }
-  return { below, heed, store, left: () => keys.filter((key) => store.peek(key)?.length === 1) };
+  return { below, applyChange, store, left: () => keys.filter((key) => store.peek(key)?.length === 1) };
 }
 
 const changes: readonly [StoreChange, readonly string[]][] = [
@@ -36,20 +36,20 @@ const changes: readonly [StoreChange, readonly string[]][] = [
   [{ kind: 'fallen', instances: ['w1'] }, keys],
 ];
 
-it.each(changes)('%j is heeded', async (change, want) => {
-  const { below, heed, store, left } = await createTier();
+it.each(changes)('%j is applied', async (change, want) => {
+  const { below, applyChange, store, left } = await createTier();
   await below.removePrefixed('');
-  store.heed(change);
+  store.applyChange(change);
   expect(left()).toEqual(want);
-  expect(heed).toHaveBeenCalledExactlyOnceWith(change);
+  expect(applyChange).toHaveBeenCalledExactlyOnceWith(change);
 });
 
 it.each(changes)('%j of the store below is applied in memory, and not passed down', async (change, want) => {
-  const { below, heed, store, left } = await createTier();
+  const { below, applyChange, store, left } = await createTier();
   await below.removePrefixed('');
   store.forget(change);
   expect(left()).toEqual(want);
-  expect(heed).not.toHaveBeenCalled();
+  expect(applyChange).not.toHaveBeenCalled();
 });
 
 describe('a look-up that began before a change and ends after it', () => {
@@ -61,7 +61,7 @@ describe('a look-up that began before a change and ends after it', () => {
   ];
   it.each(overtaking)('is not kept: %j', async (change) => {
     const { below, store } = await createTier();
-    store.heed({ kind: 'fresh' });
+    store.applyChange({ kind: 'fresh' });
     const found = await below.find('a/1');
     const { promise: gate, resolve: release } = Promise.withResolvers<void>();
     vi.spyOn(below, 'find').mockImplementationOnce(async () => {
@@ -70,7 +70,7 @@ describe('a look-up that began before a change and ends after it', () => {
     });
     const overtaken = store.find('a/1');
     await below.removeKey('a/1');
-    store.heed(change);
+    store.applyChange(change);
     release();
     expect(await overtaken).toHaveLength(1);
     expect(store.peek('a/1')).toEqual([]);
