@@ -147,8 +147,8 @@ class Place implements Turn {
     if (this.#charged === undefined) return;
     const onWanted = (client: string): void => this.#want(client);
     this.#charged.onWanted = onWanted;
-    const { bodyClients: wanters = this.#charged.headClients } = this.#charged;
-    for (const client of wanters?.() ?? []) this.#want(client);
+    const { bodyClients = this.#charged.headClients } = this.#charged;
+    for (const client of bodyClients?.() ?? []) this.#want(client);
   }
 
   /** Called when there is a connection for the request; `client` holds it. */

@@ -114,18 +114,18 @@ describe('what a reader wants', () => {
   });
 });
 
-describe('the wanters of a span', () => {
+describe('the bodyClients of a span', () => {
   it('are the clients whose readers may still ask for some of it, once for each reader', () => {
     const { readers } = createReaders();
     const add = (client: string, wanted: Span) => readers.add([wanted], { client, since: 0 });
     const [first] = [add('a', span(0, 100)), add('b', span(50, 200)), add('b', span(0, 60))];
     const leave = readers.sit(seat('c'));
-    expect(readers.wanters(span(0, 10))).toEqual(['a', 'b', 'c']);
-    expect(readers.wanters(span(50, 60))).toEqual(['a', 'b', 'b', 'c']);
+    expect(readers.bodyClients(span(0, 10))).toEqual(['a', 'b', 'c']);
+    expect(readers.bodyClients(span(50, 60))).toEqual(['a', 'b', 'b', 'c']);
     first?.close();
     leave();
-    expect(readers.wanters(span(150, infinity))).toEqual(['b']);
-    expect(readers.wanters(span(200, infinity))).toEqual([]);
+    expect(readers.bodyClients(span(150, infinity))).toEqual(['b']);
+    expect(readers.bodyClients(span(200, infinity))).toEqual([]);
   });
 });
 

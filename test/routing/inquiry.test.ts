@@ -287,7 +287,7 @@ describe('the fields for the origin', () => {
     expect(changed.keysOf('/b')).toEqual(inquiry.keysOf('/b'));
     expect(changedInquiry(changed, { originFields: [], isBackground: true })).toMatchObject({
       originFields: [],
-      isUnattended: true,
+      isBackground: true,
       client: 'another',
     });
   });

@@ -253,8 +253,8 @@ export class Flight implements Clearance {
   }
 
   awaitCharged(charged: ChargedClients): void {
-    const askers = () => Array.from(this.#waiting, ({ client }) => client);
-    charged.headClients = askers;
+    const headClients = () => Array.from(this.#waiting, ({ client }) => client);
+    charged.headClients = headClients;
     this.#charged = charged;
   }
 

@@ -63,7 +63,7 @@ export interface FillSchedulerHost {
   /** Whether a reader may ask for some of these bytes. */
   isWanted(span: Span): boolean;
   /** The clients of the readers that may ask for some of these bytes. */
-  wanters(span: Span): readonly string[];
+  bodyClients(span: Span): readonly string[];
   /** Updates the response with the fields of a newer part. Does not throw. */
   learn(head: PartHead): Promise<void>;
   /** Keeps a block. Throws `ProxyError` `generation_changed`. */
@@ -317,8 +317,8 @@ export class FillScheduler implements FillHost {
     const firstIndex = start / blockSizeBytes;
     const witness = this.#witness;
     const fill = new Fill({ host: this, clock, retry, charged, witness, blockSizeBytes, sizeBytes, firstIndex, limit });
-    const wanters = () => this.#host.wanters({ start: fill.frontier, end: fill.limit });
-    Object.assign(charged, { wanters });
+    const bodyClients = () => this.#host.bodyClients({ start: fill.frontier, end: fill.limit });
+    Object.assign(charged, { bodyClients });
     this.#running.add(fill);
     void this.#follow(fill, first);
     return fill;

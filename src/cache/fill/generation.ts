@@ -180,8 +180,8 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     return this.#readers.want(span);
   }
 
-  wanters(span: Span): readonly string[] {
-    return this.#readers.wanters(span);
+  bodyClients(span: Span): readonly string[] {
+    return this.#readers.bodyClients(span);
   }
 
   /**

@@ -98,7 +98,7 @@ export class Readers {
   }
 
   /** Returns the clients of the readers and seats that may still ask for some of these bytes. */
-  wanters(bytes: Span): readonly string[] {
+  bodyClients(bytes: Span): readonly string[] {
     return [...this.#readings].filter((reading) => mayAskFor(reading, bytes)).map(({ client }) => client);
   }
 
