@@ -117,6 +117,9 @@ const packages: Readonly<Record<string, RegExp>> = {
 /** Files that may import only events.ts of telemetry. Only the others, which put a server together, may import loggers. */
 const eventsOnly = /^(?!cli\/|main\.ts|fleet-main\.ts|worker-main\.ts|setup\/|telemetry\/)/;
 
+/** Exported types, classes, functions and constants. */
+const exportedName = /^export (?:abstract )?(?:async )?(?:const|function\*?|class|interface|type|enum) (\w+)/gm;
+
 const bannedNames = new Set(['utils', 'helpers', 'common', 'shared', 'misc', 'manager', 'types']);
 
 /** Static imports and re-exports at the start of a line, and dynamic imports of a literal. */
@@ -298,6 +301,18 @@ describe('the architecture of src', () => {
 
   it('has a header in each file', () => {
     expect(files.filter((file) => !file.text.startsWith('/**')).map((file) => file.name)).toEqual([]);
+  });
+
+  it('declares each exported name once', () => {
+    const places = new Map<string, string[]>();
+    for (const { name, text } of files) {
+      for (const [, exported = ''] of text.matchAll(exportedName)) {
+        places.set(exported, [...(places.get(exported) ?? []), name]);
+      }
+    }
+    expect(places.size).toBeGreaterThan(500);
+    const several = [...places].filter(([, names]) => new Set(names).size > 1);
+    expect(several.map(([exported, names]) => `${exported}: ${names.join(', ')}`)).toEqual([]);
   });
 
   it('has no meaningless names', () => {
