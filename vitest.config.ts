@@ -2,46 +2,72 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { wireNames } from './test/support/wire/wire-names.ts';
 
-/** Chance is given fewer tries over wires, which are slow; a number that is asked for holds for them too. */
+/** Random tests run fewer times over wires, which are slow, unless a number is stated. */
 const { RANGEWAY_TEST_RUNS = '30' } = process.env;
 
-/** The processes that are started run our source, which need not be made ready for each of them anew. */
+/** Started processes compile our source once, not each of them anew. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
 
-/** These have a process each: they change all of it, or count what it has. */
-const apart = [
-  // What carries listeners.
+/** Test files that take long, need other programs, or repeat suites over another carrier: see test/README.md. */
+const thorough = [
+  'test/clients/*.test.ts',
+  'test/faults/*.test.ts',
+  'test/contract/shared-store.test.ts',
+  'test/cli/hash-password.test.ts',
+  'test/cli/probe/probe.test.ts',
+  'test/listener/http1/given-back.test.ts',
+  'test/origin/timeouts.test.ts',
+  'test/process/{client-limits,fields,large-body,leaks,listeners,load,log,ranges-from-disk,workers,workers-fill}.test.ts',
+  'test/store/{disk-store-kill,sharing-processes}.test.ts',
   'test/wire/over-*.test.ts',
-  // What has run, as V8 counts it.
+];
+
+/** Test files with a process each: they change all of it, or count what it has. */
+const apart = [
+  // They change the default carrier of listeners.
+  'test/wire/over-*.test.ts',
+  // It counts executed code by V8's coverage.
   'test/fuzz/fuzzer.test.ts',
-  // Memory.
+  // They count memory.
   'test/hostile/kept-texts.test.ts',
-  // Descriptors, sockets and timers.
+  // They count descriptors, sockets and timers.
   'test/setup/succession.test.ts',
   'test/store/disk-store-fault.test.ts',
 ];
 
-export default defineConfig({
-  test: {
-    env: { NODE_COMPILE_CACHE },
-    // All that our modules remember they would find out again, so that test files can share them: reading them anew took a fifth of the time.
-    isolate: false,
-    // What is waited for comes soon, but on a machine that is busy with something else.
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
-    expect: { poll: { timeout: 20_000 } },
-    projects: [
-      { extends: true, test: { name: 'tests', include: ['test/**/*.test.ts', ...apart.map((files) => `!${files}`)] } },
-      { extends: true, test: { name: 'apart', include: apart, isolate: true } },
-      // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.
-      ...wireNames.map((name) => ({
-        extends: true as const,
-        test: {
-          name,
-          include: ['test/scenario/*.test.ts'],
-          env: { NODE_COMPILE_CACHE, RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
-        },
-      })),
-    ],
-  },
+const excluding = (files: readonly string[]): string[] => files.map((pattern) => `!${pattern}`);
+
+/**
+ * The modes: `test`, the default, is what `npm test` runs; `all` is everything; `rest` is everything that `test` leaves out.
+ */
+export default defineConfig(({ mode }) => {
+  const isQuick = mode === 'test';
+  const tests = mode === 'rest' ? thorough : ['test/**/*.test.ts', ...(isQuick ? excluding(thorough) : [])];
+  const apartNow = apart.filter((pattern) => mode === 'all' || thorough.includes(pattern) === (mode === 'rest'));
+  return {
+    test: {
+      env: { NODE_COMPILE_CACHE },
+      // Test files share the modules of a process: reading them for each file took a fifth of the time.
+      isolate: false,
+      // Most tests wait for sockets and timers, so that no core needs to be left free.
+      maxWorkers: '100%',
+      // A machine that is busy with something else delays what a test waits for.
+      testTimeout: 180_000,
+      hookTimeout: 180_000,
+      expect: { poll: { timeout: 20_000 } },
+      projects: [
+        { extends: true, test: { name: 'tests', include: [...tests, ...excluding(apart)] } },
+        { extends: true, test: { name: 'apart', include: apartNow, isolate: true } },
+        // The scenarios again, with a listener, sockets and a strict client between the client and the proxy.
+        ...(isQuick ? [] : wireNames).map((name) => ({
+          extends: true as const,
+          test: {
+            name,
+            include: ['test/scenario/*.test.ts'],
+            env: { NODE_COMPILE_CACHE, RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
+          },
+        })),
+      ],
+    },
+  };
 });
