@@ -13,11 +13,8 @@ const thorough = [
   'test/clients/*.test.ts',
   'test/faults/*.test.ts',
   'test/contract/shared-store.test.ts',
-  'test/cli/hash-password.test.ts',
-  'test/cli/probe/probe.test.ts',
   'test/listener/http1/given-back.test.ts',
-  'test/origin/timeouts.test.ts',
-  'test/process/{client-limits,fields,large-body,leaks,listeners,load,log,ranges-from-disk,workers,workers-fill}.test.ts',
+  'test/process/{large-body,leaks,load,log,ranges-from-disk,workers,workers-fill}.test.ts',
   'test/store/{disk-store-kill,sharing-processes}.test.ts',
   'test/wire/over-*.test.ts',
 ];

@@ -1,7 +1,8 @@
 /** Parts (incomplete entries) in the disk store: their room, their files, and what a restart keeps. */
 
+import * as promises from 'node:fs/promises';
 import { cp, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
@@ -45,6 +46,26 @@ function countedBytes(dir: string): number {
   database.close();
   return Number(bytes);
 }
+
+it('writes the checksum of a block only after all bytes of the block', async () => {
+  const writes: string[] = [];
+  const fileSystem = {
+    ...promises,
+    open: async (...[path, ...how]: Parameters<typeof promises.open>) => {
+      const handle = await promises.open(path, ...how);
+      const write = handle.write.bind(handle) as (...values: unknown[]) => Promise<unknown>;
+      const observed = async (...values: unknown[]) => {
+        const result = await write(...values);
+        writes.push(extname(String(path)));
+        return result;
+      };
+      return Object.assign(handle, { write: observed as typeof handle.write });
+    },
+  };
+  const { store } = await openTestStore({ fileSystem });
+  await storePart(store, sample, [5, 9]);
+  expect(writes).toEqual(['.body', '.sums', '.body', '.sums']);
+});
 
 describe('a part, after a restart,', () => {
   it('still has its blocks, and accepts the others', async () => {
