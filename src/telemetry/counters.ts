@@ -554,7 +554,16 @@ class TrafficCounters {
   }
 }
 
-const actions: readonly AdminEvent['action'][] = ['purge', 'warm', 'cancel', 'level', 'reload', 'explain', 'refused', 'failed'];
+const actions: readonly AdminEvent['action'][] = [
+  'purge',
+  'warm',
+  'cancel',
+  'level',
+  'reload',
+  'explain',
+  'refused',
+  'failed',
+];
 
 /** Counts events of the store, the admin API, the server's life and its workers. */
 class ServerCounters {
