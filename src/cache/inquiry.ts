@@ -64,7 +64,7 @@ export interface Inquiry {
   /** The name of the client that is charged for the request, for limits per client. */
   readonly client: string;
   /** What is known of the origin's support for ranges. */
-  readonly rangeAbility: RangeSupport;
+  readonly rangeSupport: RangeSupport;
   /** Target and fields of the request to the origin. The fields include the client's Range and preconditions. */
   readonly originTarget: string;
   readonly originFields: Fields;
@@ -78,7 +78,7 @@ export interface Inquiry {
 
 /** Returns a copy of an inquiry with some members changed. Copies each by name: a spread would miss the getter `originFields`. */
 export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inquiry {
-  const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, rangeAbility, originTarget, onInterim } =
+  const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, rangeSupport, originTarget, onInterim } =
     inquiry;
   const { isBackground: isUnattended, causedBy } = inquiry;
   return {
@@ -90,7 +90,7 @@ export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inq
     policy,
     origin,
     client,
-    rangeAbility,
+    rangeSupport,
     originTarget,
     originFields: changes.originFields ?? inquiry.originFields,
     onInterim,

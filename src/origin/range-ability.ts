@@ -6,14 +6,14 @@ export type RangeMode = 'auto' | 'never' | 'always';
 /** What is known about an origin's ranges, and the observations that change it. */
 export interface RangeSupport {
   /** Whether a part may be requested while there are no bytes yet: if the whole arrives instead, it is of use. */
-  readonly mayAsk: boolean;
+  readonly mayRequestPart: boolean;
   /** Whether a part may be requested where the whole would be of no use, because it is being transferred or stored already. */
-  readonly mayAskMore: boolean;
+  readonly mayRequestFurtherPart: boolean;
   /**
    * Whether the client's suffix range is passed on as it is: parts may arrive, and it is not known whether they can be combined
    * with others.
    */
-  readonly mayAskTail: boolean;
+  readonly mayRequestTail: boolean;
   /** Whether the origin is known to send parts, so that bytes that are not fetched now can be fetched alone later. */
   readonly isKnown: boolean;
   /** Whether the origin sent a wrong part less than `forgetAfterMs` ago: the bytes of its earlier parts must be compared. */
@@ -54,13 +54,13 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
     isKnown = mode === 'always';
   };
   return {
-    get mayAsk() {
+    get mayRequestPart() {
       return mayAsk();
     },
-    get mayAskMore() {
+    get mayRequestFurtherPart() {
       return mayAsk() && (mode === 'always' || now() >= notMoreBeforeAt);
     },
-    get mayAskTail() {
+    get mayRequestTail() {
       return mode === 'auto' && !isKnown && (isUnnamed || mayAsk());
     },
     get isKnown() {

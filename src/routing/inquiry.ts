@@ -176,7 +176,7 @@ class RoutedInquiry implements Inquiry {
   readonly policy: CachePolicy;
   readonly origin: Inquiry['origin'];
   readonly client: string;
-  readonly rangeAbility: Inquiry['rangeAbility'];
+  readonly rangeSupport: Inquiry['rangeSupport'];
   readonly originTarget: string;
   readonly onInterim: Inquiry['onInterim'];
   readonly #makeFields: () => Fields;
@@ -204,7 +204,7 @@ class RoutedInquiry implements Inquiry {
     this.policy = policyOf(route);
     this.origin = origin;
     this.client = client;
-    this.rangeAbility = route.rangeAbility;
+    this.rangeSupport = route.rangeSupport;
     this.originTarget = target;
     this.onInterim = onInterim;
     this.#makeFields = originFields;

@@ -88,7 +88,7 @@ export interface Route {
     readonly coalesceGapBytes: number;
   };
   /** What is known about the origin's support for ranges. */
-  readonly rangeAbility: RangeSupport;
+  readonly rangeSupport: RangeSupport;
   /** Which fills are started, and which go on. */
   readonly fill: FillPolicy;
   /** How long `bytes=0-` waits for a length that the origin has not stated, before the whole is sent; in milliseconds. */

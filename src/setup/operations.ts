@@ -137,7 +137,7 @@ export function createOperations(parts: ServerParts): Operations {
 
 /** Returns the origins of a route, and what this process knows of them. */
 export function listOriginsOf(route: Route, worker: number): OriginStatus[] {
-  const ranges = route.rangeAbility.known;
+  const ranges = route.rangeSupport.known;
   const members = route.listOrigins?.() ?? [{ url: route.originUrl, health: 'well' as const }];
   return members.map(({ url, health }) => ({ route: route.name, url: url.href, worker, health, ranges }));
 }

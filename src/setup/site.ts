@@ -141,7 +141,7 @@ async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise
   const toOrigin = await readOriginFieldRules(config);
   const origins = await createRouteOrigins(originConfig, name, emit, heir);
   const { url, alternatives, ranges } = originConfig;
-  const rangeAbility = heir.take('range ability', [name, url, alternatives, ranges], () =>
+  const rangeSupport = heir.take('range ability', [name, url, alternatives, ranges], () =>
     createRangeAbility({
       mode: ranges,
       now: systemClock.now,
@@ -159,7 +159,7 @@ async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise
     toOrigin,
     cache: cacheOptions(config),
     ranges: config.ranges,
-    rangeAbility,
+    rangeSupport,
     fill: fillPolicy(config),
     lengthWaitMs: secondsToMs(config.fill.lengthWaitSeconds),
     closeDelimited: originConfig.closeDelimited,

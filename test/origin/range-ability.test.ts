@@ -21,11 +21,11 @@ function learn(mode: RangeMode, steps: readonly Step[]) {
     else now += step;
   }
   return {
-    mayAsk: ability.mayAsk,
-    mayAskMore: ability.mayAskMore,
+    mayAsk: ability.mayRequestPart,
+    mayAskMore: ability.mayRequestFurtherPart,
     isKnown: ability.isKnown,
     known: ability.known,
-    mayAskTail: ability.mayAskTail,
+    mayAskTail: ability.mayRequestTail,
     reasons,
   };
 }

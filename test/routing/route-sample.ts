@@ -22,7 +22,7 @@ export function routeWith(overrides: Partial<Omit<Route, 'match'>> & { match?: P
     host: 'origin',
     cache: defaultCaching,
     ranges: { maxRanges: 100, coalesceGapBytes: 80 },
-    rangeAbility: createRangeAbility({ mode: 'never', now: () => 0, forgetAfterMs: 0, onDistrust: () => {} }),
+    rangeSupport: createRangeAbility({ mode: 'never', now: () => 0, forgetAfterMs: 0, onDistrust: () => {} }),
     fill: quietFillPolicy,
     lengthWaitMs: 10_000,
     closeDelimited: 'store',

@@ -11,8 +11,8 @@ import { fakeOperations, someEntry } from '../support/proxies/fake-operations.ts
 const url = (text: string) => new URL(text);
 
 function routeWith(name: string, more: Partial<Route>): Route {
-  const rangeAbility = createRangeAbility({ mode: 'auto', now: () => 0, forgetAfterMs: 1, onDistrust: () => {} });
-  return { name, originUrl: url(`http://${name}.test/`), rangeAbility, ...more } as Route;
+  const rangeSupport = createRangeAbility({ mode: 'auto', now: () => 0, forgetAfterMs: 1, onDistrust: () => {} });
+  return { name, originUrl: url(`http://${name}.test/`), rangeSupport, ...more } as Route;
 }
 
 function createGround(overrides: Partial<ServerParts> = {}) {
@@ -24,7 +24,7 @@ function createGround(overrides: Partial<ServerParts> = {}) {
       { url: url('http://b2.test/'), health: 'well' },
     ],
   });
-  known.rangeAbility.noteParts();
+  known.rangeSupport.noteParts();
   const levels: LogLevel[] = [];
   const cancelled: string[] = [];
   const fill = {

@@ -21,7 +21,7 @@ import { type Answer, type Relay, withMoreFields } from '../answer.ts';
 import type { WaiterResult } from '../collapse/flight.ts';
 import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
-import { landPosted } from '../fetch/exchange.ts';
+import { onPostedResponse } from '../fetch/exchange.ts';
 import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch/open-generation.ts';
 import { changedInquiry, chargeTo, type Inquiry, passedFields } from '../inquiry.ts';
 import { invalidate } from '../invalidate/invalidate.ts';
@@ -86,7 +86,7 @@ export class Pass {
       const flight = this.#flights.start(
         inquiry.key,
         posted.policy.fill,
-        (clearance) => landPosted(this.#context, posted, received, clearance),
+        (clearance) => onPostedResponse(this.#context, posted, received, clearance),
         { leader: new RequestMatcher(posted) },
       );
       return answerPosted(await flight.lead(inquiry));
@@ -143,7 +143,7 @@ function answerPosted(arrival: WaiterResult): Answer {
     default:
       throw arrival.kind === 'failed' && arrival.failure instanceof ProxyError
         ? arrival.failure
-        : new ProxyError('internal', { detail: `a response to POST landed as ${arrival.kind}` });
+        : new ProxyError('internal', { detail: `a response to POST became ${arrival.kind}` });
   }
 }
 

@@ -70,7 +70,7 @@ export interface Clearance {
   readonly isRevoked: boolean;
   /** When the key was expired meanwhile, in epoch milliseconds. A 304 to a request from before that does not renew the entry. */
   readonly expiredAt: number | undefined;
-  /** Checks whether a response with these tags, which has not landed yet, was invalidated meanwhile. */
+  /** Checks whether a response with these tags, which has not become a fetch result yet, was invalidated meanwhile. */
   isRevokedFor(tags: readonly string[] | undefined): boolean;
   /** Sets the charged of the origin request that the flight now waits for. The charged is notified of each client that joins. */
   awaitCharged(charged: ChargedClients): void;
@@ -100,7 +100,7 @@ interface FlightOptions {
   readonly startedAt: number;
 }
 
-/** One exchange with the origin. It has landed once its fetch result is known. */
+/** One exchange with the origin. The response head has been handled once its fetch result is known. */
 export class Flight implements Clearance {
   readonly key: string;
   /** When it began, in epoch milliseconds. */
@@ -109,7 +109,7 @@ export class Flight implements Clearance {
   /** The request that started it; undefined where its response is known to be for every request that may wait. */
   readonly leader: RequestMatcher | undefined;
   /** Resolves when the response head has arrived, or is known not to arrive. */
-  readonly landed: Promise<FetchResult>;
+  readonly fetchResult: Promise<FetchResult>;
   /** Resolves when the exchange, its fills and its storing are over. */
   readonly ended: Promise<void>;
   readonly #unreadPolicy: FlightOptions['unreadPolicy'];
@@ -136,7 +136,7 @@ export class Flight implements Clearance {
     this.#unreadPolicy = unreadPolicy;
     this.#unread = unread;
     this.#reopens = reopens;
-    this.landed = exchange(this).then((result) => {
+    this.fetchResult = exchange(this).then((result) => {
       this.#result = result;
       if (this.#leftBy !== undefined) this.#unread.forget(this.#leftBy, this);
       if (this.#newer !== undefined) this.generation?.freshen(this.#newer);
@@ -144,7 +144,7 @@ export class Flight implements Clearance {
       this.#revocation.settle(this.#tags);
       return result;
     });
-    this.ended = this.landed.then(async (result) => {
+    this.ended = this.fetchResult.then(async (result) => {
       if (result.kind === 'relay') await result.kept?.done;
       if (result.kind !== 'generation') return;
       const closed = result.generation.run(this.#waiting);
@@ -169,7 +169,7 @@ export class Flight implements Clearance {
     return this.#revocation.isRevokedFor(tags);
   }
 
-  /** The generation, once the flight has landed with one. */
+  /** The generation, once the fetch result is one. */
   get generation(): OpenGeneration | undefined {
     return this.#result?.kind === 'generation' ? this.#result.generation : undefined;
   }
@@ -206,7 +206,7 @@ export class Flight implements Clearance {
     if (this.#result !== undefined) return arrive(this.#result, seat);
     const { tagCount } = this.#revocation;
     const isExpired = this.#expiredAt !== undefined;
-    const arrival = this.landed.then((result) =>
+    const arrival = this.fetchResult.then((result) =>
       isExpired || this.#revocation.wasInvalidFor(tagCount) ? outdated : arrive(result, seat),
     );
     this.#waiting.add(seat);
@@ -239,9 +239,9 @@ export class Flight implements Clearance {
     }
   }
 
-  /** Closes the body of a relay as soon as the flight has landed: only the request that started it could have read it. */
+  /** Closes the body of a relay as soon as the fetch result is known: only the request that started it could have read it. */
   abandonRelay(): void {
-    void this.landed.then((result) => {
+    void this.fetchResult.then((result) => {
       if (result.kind === 'relay') result.relay.response.body.close();
     });
   }
@@ -267,7 +267,7 @@ export class Flight implements Clearance {
     return this.#storing.settled();
   }
 
-  /** Expires its response: it is still stored, and is validated before it is reused. A relay that has landed is not stored. */
+  /** Expires its response: it is still stored, and is validated before it is reused. A relay whose fetch result is known is not stored. */
   expire(expiredAt: number): void {
     this.#expiredAt = expiredAt;
     const { generation } = this;
@@ -291,7 +291,7 @@ export class Flight implements Clearance {
     this.#revocation.revokeTagged(tag, this.#tags);
   }
 
-  /** Ends it at once, before or after it has landed. Clients reading its response are disconnected. */
+  /** Ends it at once, before or after its fetch result is known. Clients reading its response are disconnected. */
   stop(error: ProxyError): void {
     this.#abort.abort(error);
     this.generation?.stop(error);

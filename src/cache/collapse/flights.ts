@@ -266,7 +266,7 @@ function isShareable(response: StoredResponse, policy: CachePolicy): boolean {
 
 /** Checks whether the next flight, too, would probably bring nothing to the requests that wait for it. */
 export function isWaitingPointless(result: FetchResult, inquiry: Inquiry, now: number): boolean {
-  const { originFields, policy, rangeAbility } = inquiry;
+  const { originFields, policy, rangeSupport } = inquiry;
   const isVainFor = (response: StoredResponse) => !isShareable(response, policy) || isTooOld(response, inquiry, now);
   switch (result.kind) {
     case 'generation':
@@ -277,7 +277,7 @@ export function isWaitingPointless(result: FetchResult, inquiry: Inquiry, now: n
       return isVainFor(result.entry.metadata);
     case 'relay':
       // The first part has shown whether parts can be combined. If they can, one exchange serves many requests.
-      if (result.reason === 'part') return !rangeAbility.isKnown;
+      if (result.reason === 'part') return !rangeSupport.isKnown;
       // A response that Authorization kept from being shared may be shared by requests without Authorization.
       return result.reason !== 'authorization' || hasField(originFields, 'authorization');
     case 'failed':

@@ -72,7 +72,7 @@ const MAX_ENTRIES = 50;
 /** Explains how the cache would answer a request now. */
 export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): Promise<Explained> {
   const { store, clock, flights, notStoredReasons } = parts;
-  const { key, rangeAbility } = inquiry;
+  const { key, rangeSupport } = inquiry;
   const stored = await store.find(key);
   const now = clock.now();
   const { decision, question, snapshot, source, fragmentSpan } = await new DecisionExplainer(parts, inquiry, now).find(
@@ -81,7 +81,7 @@ export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): P
   const entries = stored.slice(0, MAX_ENTRIES);
   const refusal = notStoredReasons.last(key);
   const matcher = new RequestMatcher(inquiry);
-  const { isKnown, mayAsk, mayAskMore } = rangeAbility;
+  const { isKnown, mayRequestPart: mayAsk, mayRequestFurtherPart: mayAskMore } = rangeSupport;
   return {
     explanation: {
       key,

@@ -3,7 +3,7 @@
  * validation of the stored response. Read this file first, then `open-generation.ts`.
  *
  * A 304 freshens the stored response (`freshen`, RFC 9111 §4.3.4). A 200 becomes a generation where it may be stored, otherwise it
- * is relayed (`landWhole`). A 206 begins a generation where parts may be combined (`landPart`, RFC 9110 §15.3.7.3), or is kept as a
+ * is relayed (`on200`). A 206 begins a generation where parts may be combined (`on206`, RFC 9110 §15.3.7.3), or is kept as a
  * fragment (RFC 9111 §3.3).
  */
 
@@ -76,7 +76,7 @@ export async function exchange(
   clearance: Clearance,
 ): Promise<FetchResult> {
   try {
-    return await converse(context, inquiry, candidate, clearance);
+    return await askAndInterpret(context, inquiry, candidate, clearance);
   } catch (thrown) {
     return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
   }
@@ -102,7 +102,7 @@ export async function reopenStored(
   }
 }
 
-async function converse(
+async function askAndInterpret(
   context: ExchangeContext,
   inquiry: Inquiry,
   candidate: Candidate | undefined,
@@ -118,13 +118,13 @@ async function converse(
     return { kind: 'failed', failure: status, client: inquiry.client };
   }
   if (status !== 304 || candidate === undefined || conditions.length === 0) {
-    return await landWhole(context, inquiry, candidate?.entry, received, clearance);
+    return await on200(context, inquiry, candidate?.entry, received, clearance);
   }
   body.close();
   const result = await freshen(context, inquiry, candidate.entry, received, clearance);
   if (result !== undefined) return result;
   const again = await ask(context, inquiry, [], clearance);
-  return await landWhole(context, inquiry, candidate.entry, again, clearance);
+  return await on200(context, inquiry, candidate.entry, again, clearance);
 }
 
 /**
@@ -240,7 +240,7 @@ async function askWhetherCurrent(
  * entry that the request was to validate. `part` describes the body where it is only a part. Closes the body before it throws
  * `ProxyError`.
  */
-async function landWhole(
+async function on200(
   context: ExchangeContext,
   inquiry: Inquiry,
   validated: StoredEntry | undefined,
@@ -289,14 +289,14 @@ function withBody(received: Received, body: BodyStream): Received {
 }
 
 /** Turns the response to a POST into a fetch result for `inquiry`, the GET that the response also answers. Never rejects. */
-export async function landPosted(
+export async function onPostedResponse(
   context: ExchangeContext,
   inquiry: Inquiry,
   received: Received,
   clearance: Clearance,
 ): Promise<FetchResult> {
   try {
-    return await landWhole(context, inquiry, undefined, received, clearance);
+    return await on200(context, inquiry, undefined, received, clearance);
   } catch (thrown) {
     return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
   }
@@ -328,12 +328,12 @@ function isSuccessor(status: number, reason: string): boolean {
 
 /** Why a response is not stored; undefined where it is. Throws `ProxyError` for a 206 or 304 that answers another request. */
 function refusalToStore(
-  { originFields, policy, rangeAbility, isBackground: isUnattended }: Inquiry,
+  { originFields, policy, rangeSupport, isBackground: isUnattended }: Inquiry,
   validated: StoredEntry | undefined,
   { response, responseAt }: Received,
 ): string | undefined {
   const { status, fields, framing, sizeBytes } = response;
-  if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
+  if (status === 206) rangeSupport.distrust('it sent a part that was not asked for');
   // The request had no condition, so the origin did not go by its fields. The 304 is right for the client, which has a copy.
   if (status === 304 && canUseNotModified(originFields, fields, responseAt)) return 'status';
   if (status === 206 || status === 304) {
@@ -346,7 +346,7 @@ function refusalToStore(
   });
   if (decision.kind === 'refuse') return decision.reason;
   if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
-  const unread = { givesParts: rangeAbility.isKnown, sizeBytes, leftBytes: sizeBytes };
+  const unread = { givesParts: rangeSupport.isKnown, sizeBytes, leftBytes: sizeBytes };
   if (isUnattended === true && decideUnread(policy.fill, unread) === 'stop') return 'unread';
   return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
 }
@@ -371,7 +371,7 @@ async function askForPart(
   if (wanted === undefined) return undefined;
   const { spec, isTail } = wanted;
   const received = await ask(context, inquiry, [['range', formatRange([spec])]], clearance);
-  const land = isTail ? landTail : landPart;
+  const land = isTail ? onTailResponse : on206;
   return await land(context, inquiry, spec, received, clearance);
 }
 
@@ -385,7 +385,7 @@ export function selectPart(
   const tail = selectTail(inquiry, specs, blockSizeBytes);
   if (tail !== undefined) return { spec: tail, isTail: true };
   const { openRanges } = inquiry.policy.fill;
-  const { mayAsk } = inquiry.rangeAbility;
+  const { mayRequestPart: mayAsk } = inquiry.rangeSupport;
   const spec = mayAsk ? selectFirstRange(specs, blockSizeBytes, openRanges) : undefined;
   return spec === undefined ? undefined : { spec, isTail: false };
 }
@@ -400,11 +400,11 @@ function selectTail(
   blockSizeBytes: number,
 ): RangeSpec | undefined {
   const isTail = spec?.kind === 'suffix' && spec.length <= blockSizeBytes && more.length === 0;
-  return isTail && inquiry.rangeAbility.mayAskTail && !hasPrecondition(inquiry) ? spec : undefined;
+  return isTail && inquiry.rangeSupport.mayRequestTail && !hasPrecondition(inquiry) ? spec : undefined;
 }
 
 /** Handles the response to a request for a tail. A 206 that cannot begin a generation is relayed, and kept as a fragment. */
-async function landTail(
+async function onTailResponse(
   context: ExchangeContext,
   inquiry: Inquiry,
   requested: RangeSpec,
@@ -416,11 +416,11 @@ async function landTail(
   const isFragment =
     response.status === 206 && part?.sizeBytes !== undefined && !isWrongPart(requested, part, response.sizeBytes);
   if (!isFragment || selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
-    return await landPart(context, inquiry, requested, received, clearance);
+    return await on206(context, inquiry, requested, received, clearance);
   }
   const isNamed = strongValidator({ fields: response.fields, responseAt }, responseAt) !== undefined;
-  if (isNamed) inquiry.rangeAbility.noteParts();
-  else inquiry.rangeAbility.noteUncombinable();
+  if (isNamed) inquiry.rangeSupport.noteParts();
+  else inquiry.rangeSupport.noteUncombinable();
   const fragment = { range: formatRange([requested]), start: part.span.start, wholeBytes: part.sizeBytes };
   const kept = keepFragment(context, inquiry, received, fragment, clearance);
   if (kept === undefined) context.notStoredReasons.note(inquiry.key, { reason: 'part', status: 206, at: responseAt });
@@ -429,7 +429,7 @@ async function landTail(
 }
 
 /** Handles the response to a request for a part. A 206 begins a generation where parts may be combined (RFC 9111 §3.3, §3.4). */
-async function landPart(
+async function on206(
   context: ExchangeContext,
   inquiry: Inquiry,
   requested: RangeSpec,
@@ -437,22 +437,22 @@ async function landPart(
   clearance: Clearance,
 ): Promise<FetchResult> {
   const { response, responseAt } = received;
-  const { rangeAbility } = inquiry;
+  const { rangeSupport } = inquiry;
   // A 200 shows nothing about ranges where the range is the whole, or the representation has no bytes.
-  if (response.status === 200 && !isWholeRange(requested, response.sizeBytes)) rangeAbility.noteWhole();
-  if (response.status === 416) return await landUnsatisfied(context, inquiry, received, clearance);
-  if (response.status !== 206) return await landWhole(context, inquiry, undefined, received, clearance);
+  if (response.status === 200 && !isWholeRange(requested, response.sizeBytes)) rangeSupport.noteWhole();
+  if (response.status === 416) return await on416(context, inquiry, received, clearance);
+  if (response.status !== 206) return await on200(context, inquiry, undefined, received, clearance);
   const part = selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes);
   if (part.kind === 'refuse') {
     response.body.close();
-    if (part.isLie) rangeAbility.distrust(part.reason);
-    else rangeAbility.noteUncombinable();
-    return await landWhole(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
+    if (part.isLie) rangeSupport.distrust(part.reason);
+    else rangeSupport.noteUncombinable();
+    return await on200(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
   }
-  rangeAbility.noteParts();
+  rangeSupport.noteParts();
   const fields = withoutFields(response.fields, partFields);
   const whole = { ...received, response: { ...response, status: 200, fields, sizeBytes: part.sizeBytes } };
-  const result = await landWhole(context, inquiry, undefined, whole, clearance, {
+  const result = await on200(context, inquiry, undefined, whole, clearance, {
     from: part.span.start,
     end: part.span.end,
     isWhole: false,
@@ -472,7 +472,7 @@ const partFields = new Set(['content-range', 'content-length', ...contentDigestF
  * Handles a 416. It is relayed where it states the length, every range of the client lies outside it, and the client sent no
  * condition. After any other 416 the whole is requested.
  */
-async function landUnsatisfied(
+async function on416(
   context: ExchangeContext,
   inquiry: Inquiry,
   received: Received,
@@ -491,9 +491,9 @@ async function landUnsatisfied(
   const whole = await ask(context, inquiry, [], clearance);
   const { status, sizeBytes: wholeBytes = 0 } = whole.response;
   if (status === 200 && !specs.slice(0, 1).every((spec) => isPastEnd(spec, wholeBytes))) {
-    inquiry.rangeAbility.distrust('it answered 416 to a range that it has bytes of');
+    inquiry.rangeSupport.distrust('it answered 416 to a range that it has bytes of');
   }
-  return await landWhole(context, inquiry, undefined, whole, clearance);
+  return await on200(context, inquiry, undefined, whole, clearance);
 }
 
 /** The body of a 206, which is stored as a fragment once it has been read to its end. */

@@ -73,9 +73,9 @@ export interface FillSchedulerHost {
   /** Called when a fill was given up, with the span that it would have brought. */
   fail(error: ProxyError, span: Span): Promise<void>;
   /** Called when bytes have arrived, or will not arrive. */
-  moved(): void;
+  notifyReaders(): void;
   /** Called when no fill runs any more. */
-  idle(): void;
+  noteIdle(): void;
 }
 
 /** The fills of one generation. */
@@ -242,7 +242,7 @@ export class FillScheduler implements FillHost {
   }
 
   moved(): void {
-    this.#host.moved();
+    this.#host.notifyReaders();
   }
 
   isUnread({ frontier, limit }: Fill): boolean {
@@ -350,7 +350,7 @@ export class FillScheduler implements FillHost {
     else onFill({ result, bytes, resumptions, durationMs: clock.now() - startedAt, error });
     this.moved();
     if (error === undefined) this.complete(fill.charged.client);
-    if (this.isIdle) this.#host.idle();
+    if (this.isIdle) this.#host.noteIdle();
   }
 }
 

@@ -89,14 +89,14 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
       onMoved: (offset, end, visitor) => {
         if (!this.#keeper.isStoring) {
           this.#scheduler.endUnwanted();
-          this.moved();
+          this.notifyReaders();
         }
         this.#bodyReader.lookAhead(offset, end, visitor);
       },
       onLeft: () => {
         this.#scheduler.endUnwanted();
-        this.moved();
-        this.idle();
+        this.notifyReaders();
+        this.noteIdle();
       },
     });
     // No spreads: there are many options, and this runs for each miss.
@@ -197,7 +197,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     for (const each of leave) each();
     // All requests that asked for it may have left before.
     if (leave.length === 0) this.#scheduler.endUnwanted();
-    this.idle();
+    this.noteIdle();
     await this.#closed.promise;
   }
 
@@ -221,8 +221,8 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     this.#dead ??= error;
     this.#isStopped = true;
     this.#scheduler.stop(error);
-    this.moved();
-    this.idle();
+    this.notifyReaders();
+    this.noteIdle();
   }
 
   /** Returns a representation for one request. The generation stays open until the representation is closed. */
@@ -250,7 +250,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   /** Commits when all bytes are present. */
   async settle(frontier: number): Promise<FillResult> {
     const { sizeBytes, isWhole } = await this.#wholeness.settle(frontier);
-    this.moved();
+    this.notifyReaders();
     if (!this.#keeper.isStoring || this.#isWithdrawn) return 'relayed';
     if (!isWhole) return 'kept';
     if (this.#isCommitted) return 'stored';
@@ -266,15 +266,15 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     if (!isFatal(error) || this.#dead !== undefined) return;
     this.#dead = error;
     this.#scheduler.stop(error);
-    this.moved();
+    this.notifyReaders();
     await this.#options.onUnusable(error);
   }
 
-  moved(): void {
+  notifyReaders(): void {
     this.#waiters.changed();
   }
 
-  idle(): void {
+  noteIdle(): void {
     const isRead = this.#readers.size > 0 && !this.#isStopped;
     if (this.#isClosed || !this.#scheduler.isIdle || isRead) return;
     this.#isClosed = true;

@@ -88,21 +88,21 @@ class OriginPartSource implements PartSource {
 
   get mayAskForParts(): boolean {
     if (this.#validator === undefined || this.#gaveWhole || this.#hasLied) return false;
-    const { mayAsk, mayAskMore } = this.#options.inquiry.rangeAbility;
+    const { mayRequestPart: mayAsk, mayRequestFurtherPart: mayAskMore } = this.#options.inquiry.rangeSupport;
     return this.#isAdvertised ? mayAsk : mayAskMore;
   }
 
   get givesParts(): boolean {
-    return this.mayAskForParts && (this.#isAdvertised || this.#options.inquiry.rangeAbility.isKnown);
+    return this.mayAskForParts && (this.#isAdvertised || this.#options.inquiry.rangeSupport.isKnown);
   }
 
   get isDoubted(): boolean {
-    return this.#hasLied || this.#options.inquiry.rangeAbility.isDistrusted;
+    return this.#hasLied || this.#options.inquiry.rangeSupport.isDistrusted;
   }
 
   doubt(reason: string): void {
     this.#hasLied = true;
-    this.#options.inquiry.rangeAbility.distrust(reason);
+    this.#options.inquiry.rangeSupport.distrust(reason);
   }
 
   async fetchPart(start: number, end: number, charged: ChargedClients, signal: AbortSignal): Promise<Part | undefined> {
@@ -146,13 +146,13 @@ class OriginPartSource implements PartSource {
 
   #acceptPart(received: Received, start: number): Part | undefined {
     const { sizeBytes, inquiry } = this.#options;
-    const { rangeAbility } = inquiry;
+    const { rangeSupport } = inquiry;
     const { response } = received;
     const { status, fields, body } = response;
     if (status === 200) {
       const whole = this.#acceptWhole(received);
       // Not where the version differs, which has thrown: the whole is then the right answer to If-Range.
-      rangeAbility.noteWhole();
+      rangeSupport.noteWhole();
       this.#gaveWhole = true;
       return whole;
     }
@@ -171,7 +171,7 @@ class OriginPartSource implements PartSource {
       this.doubt(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`);
       return undefined;
     }
-    rangeAbility.noteParts();
+    rangeSupport.noteParts();
     const digest = selectContentDigest(fields);
     return {
       from: range.span.start,

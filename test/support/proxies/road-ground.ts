@@ -154,7 +154,7 @@ function createTestRoute({ origin, cache }: RoadGroundOptions, now: () => number
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
     ranges: { maxRanges: 10, coalesceGapBytes: 0 },
-    rangeAbility: createRangeAbility({ mode: 'auto', now, forgetAfterMs, onDistrust: () => {} }),
+    rangeSupport: createRangeAbility({ mode: 'auto', now, forgetAfterMs, onDistrust: () => {} }),
     fill: quietFillPolicy,
     lengthWaitMs: 10_000,
     closeDelimited: 'store',

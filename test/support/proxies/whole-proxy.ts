@@ -64,7 +64,7 @@ export interface WholeProcess {
   send(sent?: Sent): Client;
 }
 
-export type RouteOptions = Partial<Pick<Route, 'ranges' | 'closeDelimited' | 'host' | 'match' | 'rangeAbility'>> & {
+export type RouteOptions = Partial<Pick<Route, 'ranges' | 'closeDelimited' | 'host' | 'match' | 'rangeSupport'>> & {
   readonly cache?: Partial<Route['cache']>;
 };
 
@@ -120,7 +120,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
     ranges: { maxRanges: 100, coalesceGapBytes: 0 },
-    rangeAbility: createRangeAbility({
+    rangeSupport: createRangeAbility({
       mode: options.originRanges ?? 'never',
       now: clock.now,
       forgetAfterMs: 600_000,
