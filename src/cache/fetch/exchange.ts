@@ -108,8 +108,8 @@ async function askAndInterpret(
   candidate: Candidate | undefined,
   clearance: Clearance,
 ): Promise<FetchResult> {
-  const landed = candidate === undefined ? await askForPart(context, inquiry, clearance) : undefined;
-  if (landed !== undefined) return landed;
+  const result = candidate === undefined ? await askForPart(context, inquiry, clearance) : undefined;
+  if (result !== undefined) return result;
   const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
   const received = await (conditions.length > 0 ? askWhetherCurrent : ask)(context, inquiry, conditions, clearance);
   const { body, status } = received.response;
@@ -371,8 +371,8 @@ async function askForPart(
   if (wanted === undefined) return undefined;
   const { spec, isTail } = wanted;
   const received = await ask(context, inquiry, [['range', formatRange([spec])]], clearance);
-  const land = isTail ? onTailResponse : on206;
-  return await land(context, inquiry, spec, received, clearance);
+  const handle = isTail ? onTailResponse : on206;
+  return await handle(context, inquiry, spec, received, clearance);
 }
 
 /** Returns the part to request where nothing is stored: the tail as the client wants it, or whole blocks; undefined for the whole. */
