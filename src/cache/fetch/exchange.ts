@@ -108,8 +108,8 @@ async function askAndInterpret(
   candidate: Candidate | undefined,
   clearance: Clearance,
 ): Promise<FetchResult> {
-  const result = candidate === undefined ? await askForPart(context, inquiry, clearance) : undefined;
-  if (result !== undefined) return result;
+  const ofPart = candidate === undefined ? await askForPart(context, inquiry, clearance) : undefined;
+  if (ofPart !== undefined) return ofPart;
   const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
   const received = await (conditions.length > 0 ? askWhetherCurrent : ask)(context, inquiry, conditions, clearance);
   const { body, status } = received.response;
