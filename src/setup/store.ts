@@ -49,11 +49,11 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId, emit });
   let tiered: TieredStore | undefined;
   // Other processes remove by tag or prefix what is in the index, so the memory tier must not keep an entry that is not in it.
-  const tell: AnnounceChange = (change) => {
+  const announce: AnnounceChange = (change) => {
     tiered?.forget(change);
     return sharing?.announce(change) ?? Promise.resolve();
   };
-  const shared = sharing && { ...sharing, tell };
+  const shared = sharing && { ...sharing, announce };
   const elapsed = monotonicClock.now;
   const diskReads = () => process.resourceUsage().fsRead;
   const move = openMoveToSocket(store.sendfile, emit);

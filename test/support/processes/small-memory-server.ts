@@ -15,7 +15,7 @@ export type Server = Awaited<ReturnType<typeof startConfigured>>;
 /** Starts a server on a store's directory. Its files are closed after a second or two without a read. */
 export async function startSmall(origin: string, dir: string): Promise<Server> {
   const store = { type: 'disk', dir, memoryBytes: '1MB', idleFileSeconds: 1 };
-  const config = { listen: '127.0.0.1:0', origin, store, log: { level: 'debug', format: 'json' } };
+  const config = { listen: '127.0.0.1:0', routes: [{ origin }], store, log: { level: 'debug', format: 'json' } };
   return await startConfigured(await mkdtemp(join(tmpdir(), 'rangeway-small-')), config);
 }
 
