@@ -65,7 +65,7 @@ function travel(
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
   const passBy = () => cache.passUnreadable(inquiry).then(receive);
-  // In the second attempt damaged or outdated bytes count as absent. Bytes that only cannot be read now need `passBy`.
+  // In the second attempt damaged or outdated bytes count as absent. Bytes that only cannot be read now need `passUnreadable`.
   return withRetries(attempt(), request.body === undefined ? [attempt, passBy] : []);
 }
 

@@ -80,7 +80,7 @@ export interface Inquiry {
 export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inquiry {
   const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, rangeSupport, originTarget, onInterim } =
     inquiry;
-  const { isBackground: isUnattended, causedBy } = inquiry;
+  const { isBackground, causedBy } = inquiry;
   return {
     request,
     key,
@@ -94,7 +94,7 @@ export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inq
     originTarget,
     originFields: changes.originFields ?? inquiry.originFields,
     onInterim,
-    ...(isUnattended && { isBackground: isUnattended }),
+    ...(isBackground && { isBackground }),
     ...(causedBy && { causedBy }),
     ...changes,
   };
@@ -102,7 +102,7 @@ export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inq
 
 /** The operator's settings for fills. */
 export interface FillPolicy {
-  /** Whether a fill goes on when its last reader has left; see `decideUnwanted`. */
+  /** Whether a fill goes on when its last reader has left; see `decideUnread`. */
   readonly onAbort: 'finish' | 'stop';
   /** An unread fill stops where it has more than this left, or its representation is larger than this; Infinity for no limit. */
   readonly finishMaxLeftBytes: number;
@@ -249,7 +249,7 @@ export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): bo
   return rangeSpecs(inquiry).length > 0;
 }
 
-/** Returns the charged of a transfer that the client of the inquiry begins. */
+/** Returns the clients that are charged for a transfer that the client of the inquiry begins. */
 export function chargeTo({ client }: Pick<Inquiry, 'client'>): ChargedClients {
   return { client, bodyClients: undefined };
 }

@@ -369,7 +369,7 @@ async function unlessGone(asked: Promise<void>): Promise<void> {
 }
 
 /** How long a worker may take to apply an invalidation message, in milliseconds: until then it may serve what was purged. */
-const HEED_MS = 10_000;
+const APPLY_MS = 10_000;
 
 /** Sends a message to these workers. Resolves when each has applied it or has ended. One that fails, or takes too long, is killed. */
 async function relayNews(
@@ -394,7 +394,7 @@ async function relayToOne(
   const end = (reason: string): void => {
     if (slot.incumbent?.process === process) slot.kill(reason);
   };
-  const cancel = clock.after(HEED_MS, () => end(`it did not apply an invalidation within ${HEED_MS / 1000} s`));
+  const cancel = clock.after(APPLY_MS, () => end(`it did not apply an invalidation within ${APPLY_MS / 1000} s`));
   try {
     await process.remote.applyInvalidation(news);
   } catch (error) {

@@ -41,7 +41,7 @@ export class ConnectionQueue {
     this.#rules = rules;
   }
 
-  /** Takes a place in the queue. The holder of its connection is the charged's client, or another that wants it and had an earlier turn. */
+  /** Takes a place in the queue. Its connection counts for the client that began the transfer, or for another client of it that had an earlier turn. */
   join(charged?: ChargedClients): Turn {
     return new Place(this, charged);
   }

@@ -72,7 +72,7 @@ export interface Clearance {
   readonly expiredAt: number | undefined;
   /** Checks whether a response with these tags, which has not become a fetch result yet, was invalidated meanwhile. */
   isRevokedFor(tags: readonly string[] | undefined): boolean;
-  /** Sets the charged of the origin request that the flight now waits for. The charged is notified of each client that joins. */
+  /** Sets the charged clients of the origin request that the flight now waits for: they include each client that joins. */
   awaitCharged(charged: ChargedClients): void;
   /** Runs a step that changes which responses are found. A purge waits for steps that began before it: see `Flights.settled`. */
   storing<T>(step: () => Promise<T>): Promise<T>;

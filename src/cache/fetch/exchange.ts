@@ -328,7 +328,7 @@ function isSuccessor(status: number, reason: string): boolean {
 
 /** Why a response is not stored; undefined where it is. Throws `ProxyError` for a 206 or 304 that answers another request. */
 function refusalToStore(
-  { originFields, policy, rangeSupport, isBackground: isUnattended }: Inquiry,
+  { originFields, policy, rangeSupport, isBackground }: Inquiry,
   validated: StoredEntry | undefined,
   { response, responseAt }: Received,
 ): string | undefined {
@@ -347,7 +347,7 @@ function refusalToStore(
   if (decision.kind === 'refuse') return decision.reason;
   if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
   const unread = { givesParts: rangeSupport.isKnown, sizeBytes, leftBytes: sizeBytes };
-  if (isUnattended === true && decideUnread(policy.fill, unread) === 'stop') return 'unread';
+  if (isBackground === true && decideUnread(policy.fill, unread) === 'stop') return 'unread';
   return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
 }
 

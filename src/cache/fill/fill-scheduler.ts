@@ -177,7 +177,7 @@ export class FillScheduler implements FillHost {
       const isDone = fill.frontier >= fill.limit;
       if (isDone || !this.isUnread(fill)) continue;
       // Bytes that the store does not take are of no use later.
-      const isOfUse = this.#host.keeper.isStoring && this.#decideUnwanted(fill) === 'finish';
+      const isOfUse = this.#host.keeper.isStoring && this.#decideUnread(fill) === 'finish';
       if (isOfUse && this.#mayGoOnUnread(fill)) continue;
       const error = new ProxyError('client_gone', { detail: 'no client reads it any more' });
       if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
@@ -267,7 +267,7 @@ export class FillScheduler implements FillHost {
     if (error.code === 'origin_tls_truncated') return false;
     // Bytes that the store did not keep cannot be compared with a second transfer.
     if (!keeper.isStoring && !this.#rules.source.mayAskForParts) return false;
-    return readerCount > 0 || this.#decideUnwanted() === 'finish';
+    return readerCount > 0 || this.#decideUnread() === 'finish';
   }
 
   /** Withholds the blocks of parts until they have been compared with the whole, and stops the other fills that bring parts. */
@@ -302,7 +302,7 @@ export class FillScheduler implements FillHost {
     return unread.mayGoOn(fill.charged.client, fill, policy.finishMaxPerClient);
   }
 
-  #decideUnwanted(fill?: Fill): 'finish' | 'stop' {
+  #decideUnread(fill?: Fill): 'finish' | 'stop' {
     const { policy, source } = this.#rules;
     const { sizeBytes } = this.#host;
     const limit = fill === undefined || fill.limit === Number.POSITIVE_INFINITY ? sizeBytes : fill.limit;

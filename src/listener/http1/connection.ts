@@ -46,7 +46,7 @@ interface ConnectionContext {
   readonly scheme: 'http' | 'https';
   readonly handler: Handler;
   readonly pace: RateLimits;
-  /** Parses heads that arrive in one read; others get a `HeldHead`. */
+  /** Parses heads that arrive in one read; others get a `PartialHead`. */
   readonly parser: HeadParser;
 }
 

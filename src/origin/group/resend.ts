@@ -1,6 +1,6 @@
 /**
  * Decides which requests are sent again after which failures (RFC 9110 §9.2.2), and how many: a share of the recent requests, so that
- * an origin in trouble does not get ever more of them. `LentBody` keeps the body of a request for another attempt, while none of it
+ * an origin in trouble does not get ever more of them. `ReusableBody` keeps the body of a request for another attempt, while none of it
  * was read. `WatchedBody` reports the chunks and the end of a response's body.
  */
 
