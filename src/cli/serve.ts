@@ -9,7 +9,7 @@ import { formatListenPlace, type ListenPlace, mayResolveTo } from '../config/add
 import { defaultStoreDirectory } from '../config/default-places.ts';
 import { type ConfigText, checkConfig, loadConfig, readConfig } from '../config/load.ts';
 import type { Problem } from '../config/problems.ts';
-import type { Config } from '../config/schema.ts';
+import { type Config, diskOnlyOptions } from '../config/schema.ts';
 import { countWorkers, startFleet } from '../fleet-main.ts';
 import { ListenFault } from '../listener/accept/bind.ts';
 import { type ConfigReading, type RunningServer, type StartOptions, start } from '../main.ts';
@@ -270,14 +270,8 @@ function hasRoutes(file: unknown): boolean {
 function withoutDiskOptions(file: unknown): unknown {
   const { store } = isObject(file) ? file : {};
   if (!isObject(file) || !isObject(store)) return file;
-  const {
-    dir: _dir,
-    memoryBytes: _memory,
-    lowWaterPercent: _lowWater,
-    minFreeBytes: _minFree,
-    sendfile: _sendfile,
-    ...kept
-  } = store;
+  const removed: ReadonlySet<string> = new Set([...diskOnlyOptions, 'memoryBytes']);
+  const kept = Object.fromEntries(Object.entries(store).filter(([name]) => !removed.has(name)));
   return { ...file, store: kept };
 }
 

@@ -73,6 +73,9 @@ const sizeInMemory = 256e6;
 
 const diskOnly = 'applies to a store of type "disk" only';
 
+/** Options of `store` that a memory store does not have; `memoryBytes` is another one. */
+export const diskOnlyOptions = ['dir', 'lowWaterPercent', 'minFreeBytes', 'sendfile', 'idleFileSeconds'] as const;
+
 function sendfileOf(stated: boolean | 'auto' | 'on' | 'off' = 'auto'): 'auto' | 'on' | 'off' {
   if (typeof stated === 'string') return stated;
   return stated ? 'on' : 'off';
@@ -81,7 +84,7 @@ function sendfileOf(stated: boolean | 'auto' | 'on' | 'off' = 'auto'): 'auto' | 
 const store = storeOptions
   .superRefine(
     (value, context) => {
-      for (const name of ['dir', 'lowWaterPercent', 'minFreeBytes', 'sendfile', 'idleFileSeconds'] as const) {
+      for (const name of diskOnlyOptions) {
         if (value[name] !== undefined) context.addIssue({ code: 'custom', path: [name], message: diskOnly });
       }
       if (value.memoryBytes === undefined) return;

@@ -319,7 +319,19 @@ function deliveryOf({ bytesSent, error }: Progress, isWhole: boolean): Delivery 
  * control, and the content format.
  */
 const neverTrailing: ReadonlySet<string> = new Set(
-  ['age', 'authorization', 'cache-control', 'connection', 'cookie', 'date', 'etag', 'expect', 'expires', 'host']
+  [
+    'age',
+    'alt-svc',
+    'authorization',
+    'cache-control',
+    'connection',
+    'cookie',
+    'date',
+    'etag',
+    'expect',
+    'expires',
+    'host',
+  ]
     .concat(['keep-alive', 'last-modified', 'location', 'max-forwards', 'pragma', 'proxy-authenticate'])
     .concat([
       'proxy-authentication-info',

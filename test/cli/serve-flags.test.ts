@@ -12,6 +12,7 @@ const diskFile = {
     maxSizeBytes: '1GB',
     lowWaterPercent: 90,
     minFreeBytes: '3GB',
+    idleFileSeconds: 5,
     memoryBytes: '2MB',
   },
   routes,
