@@ -1,6 +1,6 @@
 /** Makes answers from stored entries, generations and origin responses, each with its Cache-Status (RFC 9211). */
 
-import type { BodyStream } from '../../http/message.ts';
+import type { BodyStream, NextChunk } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { CacheStatus, ForwardReason } from '../../semantics/cache-status.ts';
 import { currentAgeMs, type FreshnessPolicy, freshnessLifetime, isOriginFailure } from '../../semantics/freshness.ts';
@@ -180,6 +180,12 @@ class CountedBody implements BodyStream {
 
   get bytesRead(): number {
     return this.#bytesRead;
+  }
+
+  take(wantedBytes?: number): NextChunk {
+    const chunk = this.#body.take?.(wantedBytes) ?? 'later';
+    if (typeof chunk !== 'string') this.#bytesRead += chunk.length;
+    return chunk;
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
