@@ -5,10 +5,10 @@ import { wireNames } from './test/support/wire/wire-names.ts';
 /** Random tests run fewer times over wires, which are slow, unless a number is stated. */
 const { RANGEWAY_TEST_RUNS = '30' } = process.env;
 
-/** Started processes compile our source once, not each of them anew. */
+/** Compile cache that all started processes share, so that each source file is compiled once. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
 
-/** Test files that take long, need other programs, or repeat suites over another carrier: see test/README.md. */
+/** Test files that take long, need other programs, or repeat suites over other wires: see test/README.md. */
 const thorough = [
   'test/clients/*.test.ts',
   'test/faults/*.test.ts',
@@ -19,7 +19,7 @@ const thorough = [
   'test/wire/over-*.test.ts',
 ];
 
-/** Test files with a process each: they change all of it, or count what it has. */
+/** Test files that each run in their own process: they change global state, or count resources of the process. */
 const apart = [
   // They change the default carrier of listeners.
   'test/wire/over-*.test.ts',
@@ -44,11 +44,11 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       env: { NODE_COMPILE_CACHE },
-      // Test files share the modules of a process: reading them for each file took a fifth of the time.
+      // Test files share the modules of a process: loading the modules for each file took a fifth of the time.
       isolate: false,
-      // Most tests wait for sockets and timers, so that no core needs to be left free.
+      // Most tests wait for sockets and timers, so no core is left free.
       maxWorkers: '100%',
-      // A machine that is busy with something else delays what a test waits for.
+      // Long timeouts: a busy machine delays the events that a test waits for.
       testTimeout: 180_000,
       hookTimeout: 180_000,
       expect: { poll: { timeout: 20_000 } },

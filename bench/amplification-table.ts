@@ -1,10 +1,10 @@
-/** Amplification: the figures of all its workloads side by side. */
+/** The table of the amplification workloads. */
 
 import type { WorkloadResult } from './rounds.ts';
 import { formatFigure, formatTable } from './table.ts';
 import type { Metric } from './workloads/workload.ts';
 
-/** The results as a table; undefined when there are none. */
+/** Formats the amplification results as a table; undefined when there are none. */
 export function formatAmplification(results: readonly WorkloadResult[]): string | undefined {
   const amplifications = results.filter(({ workload }) => workload.kind === 'amplification');
   if (amplifications.length === 0) return undefined;

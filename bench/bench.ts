@@ -1,4 +1,4 @@
-/** `npm run bench`: Rangeway and its peers side by side on this machine, under the same load. */
+/** `npm run bench`: measures Rangeway and its peers on this machine under the same load. README.md describes the workloads. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { cpus, loadavg, release, tmpdir } from 'node:os';
@@ -46,7 +46,7 @@ async function main(): Promise<number> {
 }
 
 async function run(options: BenchOptions, { cores }: Place): Promise<number> {
-  // How fast processes start is measured, too, but not there.
+  // A full run measures the start of processes, so it does not use a compile cache.
   if (options.isShort) process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules/.cache/node-compile-cache');
   const scratch = openScratch();
   const profileDir = join(scratch, 'profile');
@@ -83,14 +83,14 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
     faults.length > 0 ? faults.map((sentence) => `FAILED: ${sentence.split('\n', 1)[0]}`).join('\n') : undefined,
   ];
   console.log(tables.filter((table) => table !== undefined).join('\n\n'));
-  // What is small, or slowed down by a profile, is no result, and must not take the place of one.
+  // Short and profiled runs measure no real speed: they must not overwrite the results of a full run.
   if (options.isShort || options.isProfiled) return faults.length === 0 ? 0 : 1;
   const command = ['npm run bench --', ...process.argv.slice(2)].join(' ').replace(/ --$/, '');
   writeResults(resultsDir, { command, machine, peers, options, runs, evictions, faults });
   return faults.length === 0 ? 0 : 1;
 }
 
-/** Prints each result as soon as it is there; a workload that fails is told among the faults. */
+/** Runs all selected workloads, and prints each result at once. Returns the results, and a fault for each workload that failed. */
 async function runAll(
   options: BenchOptions,
   context: RunContext,
@@ -110,7 +110,7 @@ async function runAll(
       }
       results.push(result);
       console.log(`${formatWorkload(result)}\n`);
-      if (options.isProfiled) await tellProfile(result, profileDir);
+      if (options.isProfiled) await printProfile(result, profileDir);
     } catch (error) {
       if (!(error instanceof BenchFault)) throw error;
       faults.push(`${workload.name}: ${error.message}`);
@@ -122,8 +122,8 @@ async function runAll(
   return { results, faults };
 }
 
-/** Keeps the profile of a workload beside the results, and prints where the time of its rounds went. */
-async function tellProfile({ workload, peers }: WorkloadResult, profileDir: string): Promise<void> {
+/** Copies the profile of a workload to the results folder, and prints the functions with the most self time in its rounds. */
+async function printProfile({ workload, peers }: WorkloadResult, profileDir: string): Promise<void> {
   const kept = await keepProfile(profileDir, join(resultsDir, `${workload.name}.cpuprofile`));
   console.log(`${kept}\n${await formatProfile(kept, peers[0]?.periods ?? [])}\n`);
 }
@@ -136,7 +136,7 @@ function findPeers(options: BenchOptions, profileDir: string): readonly Peer[] {
   if (against !== undefined) {
     peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [], sendsFiles: true }));
   }
-  // A profile is of Rangeway alone.
+  // A profile covers Rangeway alone.
   if (isProfiled) return peers;
   for (const found of [findNginx(), findVarnish(), findTrafficServer()]) {
     const { name } = found.kind === 'found' ? found.peer : found;
@@ -148,7 +148,7 @@ function findPeers(options: BenchOptions, profileDir: string): readonly Peer[] {
   return peers;
 }
 
-/** Removed when this process ends, however it does. */
+/** Creates a temporary folder. It is removed when this process exits, also by SIGINT or SIGTERM. */
 function openScratch(): string {
   const scratch = mkdtempSync(join(tmpdir(), 'rangeway-bench-'));
   process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-/** The ratios to nginx as a picture: SVG that can be read on light and on dark ground. */
+/** The ratios to nginx as an SVG chart, readable on a light and on a dark background. */
 
 import { ratioOf } from './goals.ts';
 import { subject, type WorkloadResult, yardstick } from './rounds.ts';
@@ -13,7 +13,7 @@ const groupGap = 12;
 const top = 44;
 const right = 60;
 
-/** What a whole width stands for; longer bars end there. */
+/** The ratio at the full width of the plot; longer bars are cut there. */
 const mostRatio = 2;
 
 /** One bar. */
@@ -37,7 +37,7 @@ const style = `
       .p0 { fill: #4493f8 } .p1 { fill: #6e7681 } .p2 { fill: #d29922 } .p3 { fill: #ab7df8 }
     }`;
 
-/** The picture of all workloads whose main figure is a rate; undefined where nginx was not there to be compared with. */
+/** Draws all workloads whose main figure is a rate; undefined where none of them has a figure of nginx. */
 export function formatChart(results: readonly WorkloadResult[]): string | undefined {
   const groups = results.flatMap(groupOf);
   if (groups.length === 0) return undefined;

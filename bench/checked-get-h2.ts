@@ -1,4 +1,4 @@
-/** GET over TLS and HTTP/2, with every byte of the answer compared to what the file has there. */
+/** GET over TLS and HTTP/2; compares every byte of the response with the file. */
 
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect } from 'node:http2';
@@ -8,10 +8,10 @@ import { testAuthority } from '../test/support/values/tls-certificate.ts';
 import { BenchFault } from './fault.ts';
 import type { SampleFile } from './sample-file.ts';
 
-/** What may be under way on the connection and on a stream, in bytes. */
+/** Flow-control window of the connection and of a stream, in bytes. */
 const windowBytes = 16 * 1024 * 1024;
 
-/** Asks a proxy for a file, or for one span of it, on a connection of its own. Throws `BenchFault` for anything else. */
+/** Requests a file, or one span of it, on a new connection. Throws `BenchFault` for a wrong status, length or byte. */
 export async function checkedGetSecurely(port: number, file: SampleFile, span?: Span): Promise<void> {
   const session = connect(`https://127.0.0.1:${port}`, {
     ca: testAuthority,

@@ -1,4 +1,4 @@
-/** GET, with every byte of the answer compared to what the file has there. */
+/** GET over HTTP/1.1; compares every byte of the response with the file. */
 
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { get as getSecurely, Agent as SecureAgent } from 'node:https';
@@ -13,7 +13,7 @@ import type { SampleFile } from './sample-file.ts';
 const agent = new Agent({ keepAlive: true });
 const secureAgent = new SecureAgent({ keepAlive: true, ca: testAuthority });
 
-/** How it is asked, where not by plain HTTP without further fields. */
+/** How a request differs from a GET over plain HTTP without further fields. */
 export interface Asking {
   readonly isSecure?: boolean;
   readonly fields?: Readonly<Record<string, string>>;
@@ -21,15 +21,15 @@ export interface Asking {
 }
 
 /**
- * Asks a proxy for a file, or for one span of it. Throws `BenchFault` for a wrong status, length or byte. The connections
- * are kept until `closeConnections`.
+ * Requests a file, or one span of it. Throws `BenchFault` for a wrong status, length or byte. Connections stay open
+ * until `closeConnections` is called.
  */
 export async function checkedGet(port: number, file: SampleFile, span?: Span, asking: Asking = {}): Promise<void> {
   const message = await ask(port, file, span, asking);
   await check(message, message as AsyncIterable<Buffer>, file, span);
 }
 
-/** Asks for more than the whole or one span of a file. Throws `BenchFault` for a wrong status, or for bytes that are not of the file. */
+/** Sends a HEAD, conditional or multi-range request for a file. Throws `BenchFault` for a wrong status, length or byte. */
 export async function checkedAnswer(port: number, file: SampleFile, question: Question): Promise<void> {
   const lines = question.fields.replace('{etag}', etagOf(file.path)).trimEnd().split('\r\n');
   const fields = Object.fromEntries(lines.filter((line) => line !== '').map((line) => line.split(': ', 2)));
@@ -60,7 +60,10 @@ function bytesOf({ start, end }: Span, base: number): Buffer {
   return periodicPiece(base + start, base + end);
 }
 
-/** The same, but the bytes are compared when all of them have come; gives the time from the request to then, in ms. */
+/**
+ * Requests one span of a file. Returns the milliseconds from the request to the last byte; the bytes are compared after
+ * that. Throws `BenchFault` for a wrong status, length or byte.
+ */
 export async function timedGet(port: number, file: SampleFile, span: Span): Promise<number> {
   const startedAt = performance.now();
   const message = await ask(port, file, span, {});
@@ -95,7 +98,7 @@ async function check(
   if (end !== wanted.end) throw new BenchFault(`${what}: ended at ${end}, not at ${wanted.end}`);
 }
 
-/** Closes what `checkedGet` has kept. */
+/** Closes the connections that the functions of this file have kept open. */
 export function closeConnections(): void {
   agent.destroy();
   secureAgent.destroy();

@@ -1,4 +1,4 @@
-/** The peers of one workload, each of which starts where it is told to. */
+/** Prepares the peers that take part in one workload: their ports, folders, cores and certificates. */
 
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,13 +12,13 @@ import { freePort } from './peers/server-process.ts';
 import type { RunContext } from './rounds.ts';
 import type { Contestant, Workload } from './workloads/workload.ts';
 
-/** What all contestants of a workload have in common. */
+/** The parts that all contestants of a workload share. */
 interface Ground {
   readonly origin: Origin;
   readonly generator: LoadGenerator;
 }
 
-/** Makes them. What they start, and what they write, goes with the resources. */
+/** Creates the contestants of a workload. `resources` stops the peers that they start, and removes the peers' folders. */
 export function createContestants(
   workload: Workload,
   { peers, cores, seconds, scratch, isShort }: RunContext,
@@ -31,8 +31,8 @@ export function createContestants(
   const warmUp = async (run: () => Promise<unknown>): Promise<void> => {
     if (!isShort) await run();
   };
-  const taking = peers.filter(({ name }) => name !== floorName || workload.hasFloor === true);
-  return taking.map((peer): Contestant => {
+  const participants = peers.filter(({ name }) => name !== floorName || workload.hasFloor === true);
+  return participants.map((peer): Contestant => {
     let count = 0;
     const start = async (settings: PeerSettings = {}): Promise<RunningPeer> => {
       const own = join(scratch, `${workload.name}-${peer.name}-${count++}`);

@@ -1,31 +1,31 @@
-/** Which processor cores the proxies and the load run on: never the same one, where there are two. */
+/** Chooses the processor cores of the proxies and of the load. With two cores or more they do not share one. */
 
 import { readFileSync } from 'node:fs';
 import { findProgram } from './programs.ts';
 
-/** Numbers of cores. */
+/** Numbers of processor cores, as the system counts them. */
 export type CoreList = readonly number[];
 
-/** Who runs on which cores. With two cores the origin shares one with the load. */
+/** The cores of each part of the benchmark. With two cores the origin shares one with the load. */
 export interface Cores {
   readonly proxy: CoreList;
   readonly load: CoreList;
   readonly origin: CoreList;
 }
 
-/** Chooses among the cores that this process may use. Undefined where nothing can be pinned. */
+/** Chooses from the cores that this process may use; undefined where fewer than two are known, or `taskset` is missing. */
 export function chooseCores(): Cores | undefined {
   const [proxy, load, origin = load] = allowedCores();
   if (proxy === undefined || load === undefined || origin === undefined) return undefined;
   return findProgram('taskset') === undefined ? undefined : { proxy: [proxy], load: [load], origin: [origin] };
 }
 
-/** A command that runs on these cores only; without any, the command as it is. */
+/** Returns a command that runs on these cores only; the command itself where `cores` is undefined. */
 export function pinned(cores: CoreList | undefined, command: readonly string[]): readonly string[] {
   return cores === undefined ? command : ['taskset', '-c', cores.join(','), ...command];
 }
 
-/** Linux tells them as a list such as `0-1,4`. */
+/** Returns the cores that this process may use; none where /proc is missing. Linux lists them as `0-1,4`. */
 function allowedCores(): number[] {
   let status: string;
   try {

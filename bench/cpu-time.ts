@@ -1,12 +1,12 @@
-/** Processor time, of a server and of a core. Only Linux tells it. */
+/** Processor time of a server and of a core, from Linux's /proc. */
 
 import { readFileSync } from 'node:fs';
 import type { CoreList } from './cores.ts';
 
-/** Linux counts in these units for every program, whatever the kernel's own clock is. */
+/** The unit of /proc on Linux, whatever the kernel's own clock rate is. */
 const ticksPerSecond = 100;
 
-/** Processor seconds, in user space and in the kernel, of a process and its children; undefined where /proc is not there. */
+/** Returns the processor seconds of a process and its descendants, in user space and kernel; undefined where /proc is missing. */
 export function processSeconds(pid: number): number | undefined {
   try {
     return processTree(pid).reduce((sum, each) => sum + processTicks(each), 0) / ticksPerSecond;
@@ -15,7 +15,7 @@ export function processSeconds(pid: number): number | undefined {
   }
 }
 
-/** Seconds that cores were not idle, for whomever; undefined without a core, or where /proc is not there. */
+/** Returns the seconds that the cores were busy, with any program; undefined without a core, or where /proc is missing. */
 export function coreSeconds(cores: CoreList = []): number | undefined {
   try {
     const stat = readFileSync('/proc/stat', 'latin1');
@@ -28,7 +28,7 @@ export function coreSeconds(cores: CoreList = []): number | undefined {
 
 function coreTicks(stat: string, core: number): number {
   const line = new RegExp(`^cpu${core} (.*)`, 'm').exec(stat)?.[1] ?? '';
-  // The time that virtual machines get from us, after these, is counted in the first two.
+  // The fields after these, guest time, are already counted in `user` and `nice`.
   const [user = 0, nice = 0, system = 0, , , interrupts = 0, softInterrupts = 0, stolen = 0] = line
     .split(' ')
     .map(Number);
@@ -37,12 +37,12 @@ function coreTicks(stat: string, core: number): number {
 
 function processTicks(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  // The name of the program, in parentheses, may hold anything. utime and stime are the fields 14 and 15 of proc(5).
+  // The program's name, in parentheses, may contain spaces and parentheses. utime and stime are fields 14 and 15 of proc(5).
   const afterName = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return Number(afterName[11]) + Number(afterName[12]);
 }
 
-/** A process and all that it has started, by their ids. Throws where /proc is not there. */
+/** Returns the ids of a process and of all its descendants. Throws where /proc is missing. */
 export function processTree(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim();
   return [pid, ...(children === '' ? [] : children.split(' ').flatMap((child) => processTree(Number(child))))];

@@ -1,16 +1,16 @@
-/** Hit ratios of the order in which the store evicts, and of LRU, on traces that are the same in every run. */
+/** Hit ratios of SIEVE, the eviction order of the disk store, and of LRU, on traces that are the same in every run. */
 
 import { LruModel, type NameCache, SieveModel } from '../test/support/stores/eviction-models.ts';
 import { type TraceOptions, trace } from '../test/support/stores/traces.ts';
 import { formatTable } from './table.ts';
 
-/** What `--only` calls it. */
+/** The name of this comparison for `--only`. */
 export const evictionName = 'eviction';
 
-/** The hit ratios of one trace with a store of one size. */
+/** The hit ratios of one trace with one store size. */
 export interface EvictionResult {
   readonly trace: string;
-  /** The share of all recurring things that have room at once. */
+  /** Share of all recurring names that fit in the store at once. */
   readonly room: number;
   readonly sieve: number;
   readonly lru: number;
@@ -20,7 +20,7 @@ const rooms = [0.01, 0.1] as const;
 const seed = 20_240_416;
 const skew = 0.9;
 
-/** Runs all traces. */
+/** Computes the hit ratios of all traces and store sizes. */
 export function compareEvictions({ isShort }: { readonly isShort: boolean }): readonly EvictionResult[] {
   const [names, requests] = isShort ? [1000, 20_000] : [5000, 100_000];
   return rooms.flatMap((room) => {
@@ -33,7 +33,7 @@ export function compareEvictions({ isShort }: { readonly isShort: boolean }): re
   });
 }
 
-/** A row for each trace. */
+/** Formats the results as a table with a row for each trace. */
 export function formatEvictions(results: readonly EvictionResult[]): string {
   const labels = rooms.flatMap((room) => [`SIEVE, ${room * 100} % fit`, 'LRU']);
   const rows = [...new Set(results.map((result) => result.trace))].map((name) => {
@@ -44,7 +44,7 @@ export function formatEvictions(results: readonly EvictionResult[]): string {
   return `${title}\n${formatTable([['', ...labels], ...rows])}`;
 }
 
-/** Scans of things that come just once, by the size of the store. */
+/** Returns the scans of each trace, by the trace's name. The names of a scan occur once; `capacity` is the store size in names. */
 function tracesFor(capacity: number): Readonly<Record<string, Pick<TraceOptions, 'scanEvery' | 'scanLength'>>> {
   return {
     'no scans': {},
@@ -54,7 +54,7 @@ function tracesFor(capacity: number): Readonly<Record<string, Pick<TraceOptions,
   };
 }
 
-/** What comes just once cannot be hit, and is not counted. */
+/** Returns the hits divided by the requests for recurring names. Names of a scan occur once and are never hits. */
 function hitRatio(cache: NameCache, options: TraceOptions): number {
   let hits = 0;
   for (const name of trace(options)) hits += Number(cache.use(name).isHit);

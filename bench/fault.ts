@@ -1,8 +1,8 @@
-/** What goes wrong in a benchmark: wrong bytes, misses where hits are measured, a server that does not start. Never slowness. */
+/** The error of a benchmark: wrong bytes, misses where hits are measured, or a server that does not start. Slowness is no error. */
 
 /**
- * A peer did not do what was to be measured. It is a failure of the benchmark where that peer is Rangeway; another one is
- * left out, and the reason is said.
+ * A peer cannot run the workload, or did not do what the workload measures. If the peer is Rangeway, the benchmark fails.
+ * Another peer is left out, and the message is printed as the reason.
  */
 export class BenchFault extends Error {
   constructor(message: string) {

@@ -1,15 +1,15 @@
-/** The goals that Rangeway has to reach, and whether it has. */
+/** Compares the figures of Rangeway with its goals. */
 
 import { subject, type WorkloadResult, yardstick } from './rounds.ts';
 import { formatFigure, formatTable } from './table.ts';
 import { type Goal, workloadLabel } from './workloads/workload.ts';
 
-/** What became of one goal in one run. */
+/** The outcome of one goal in one run. */
 export interface Verdict {
   readonly workload: string;
-  /** What is bounded, and how: `req/s ÷ nginx ≥ 1.0`. */
+  /** The figure and its bounds: `req/s ÷ nginx ≥ 1`. */
   readonly goal: string;
-  /** Undefined where it could not be had: a ratio without nginx, for instance. */
+  /** Undefined where it was not measured: a ratio without nginx, for instance. */
   readonly figure: number | undefined;
   readonly digits: number;
   /** Undefined where there is no figure. */
@@ -17,7 +17,7 @@ export interface Verdict {
   readonly isCounted: boolean;
 }
 
-/** Judges all goals of what was measured. */
+/** Judges all goals of these results. */
 export function judge(results: readonly WorkloadResult[]): readonly Verdict[] {
   return results.flatMap((result) => result.workload.goals.map((goal) => judgeOne(result, goal)));
 }
@@ -43,18 +43,18 @@ function judgeOne({ workload, peers }: WorkloadResult, goal: Goal): Verdict {
   };
 }
 
-/** One figure as a multiple of another. */
+/** Returns a figure divided by the reference; undefined where one of them is undefined, or the reference is 0. */
 export function ratioOf(value: number | undefined, reference: number | undefined): number | undefined {
   return value === undefined || reference === undefined || reference === 0 ? undefined : value / reference;
 }
 
-/** A row for each goal: its figure in each run, and whether it was met in every one; undefined where there are no goals. */
+/** Formats a row for each goal: its figure in each run, and whether every run met it; undefined where there are no goals. */
 export function formatVerdicts(runs: readonly (readonly Verdict[])[]): string | undefined {
   const rows = verdictRows(runs);
   return rows.length === 0 ? undefined : `goals\n${formatTable([['', '', ...numbered(runs), ''], ...rows])}`;
 }
 
-/** The cells of these rows: workload, goal, figures, and what became of it. */
+/** Returns a row for each goal: workload, goal, a figure for each run, and the outcome. */
 export function verdictRows(runs: readonly (readonly Verdict[])[]): readonly (readonly string[])[] {
   const keyOf = ({ workload, goal }: Verdict) => `${workload}\n${goal}`;
   const byGoal = Map.groupBy(runs.flat(), keyOf);
@@ -70,7 +70,7 @@ export function verdictRows(runs: readonly (readonly Verdict[])[]): readonly (re
   });
 }
 
-/** The heads of the columns of figures. */
+/** Returns the column headings of the figures, one for each run. */
 export function numbered(runs: readonly unknown[]): readonly string[] {
   return runs.length === 1 ? ['figure'] : runs.map((_, index) => `run ${index + 1}`);
 }
@@ -83,7 +83,7 @@ function outcomeOf(verdicts: readonly (Verdict | undefined)[]): string {
   return verdicts.length === 1 ? 'MISSED' : `MISSED in ${verdicts.length - met} of ${verdicts.length}`;
 }
 
-/** What is counted and was not reached, a sentence each: a failure on any machine. */
+/** Returns a sentence for each counted goal that was missed or not measured. It fails a short run on any machine. */
 export function missedCounts(verdicts: readonly Verdict[]): readonly string[] {
   return verdicts
     .filter(({ isCounted, isMet }) => isCounted && isMet !== true)

@@ -1,31 +1,31 @@
-/** Makes a store's directory one of very many entries: copies of the one that it holds, under other keys. */
+/** Fills the directory of a disk store with many entries: copies of its one entry under other keys. */
 
 import { IndexConnection } from '../src/store/disk/index/index-connection.ts';
 import { type PutEntry, parseRow, putEntry } from '../src/store/disk/index/index-rows.ts';
 import { BenchFault } from './fault.ts';
 
-/** What the copies are made of. */
+/** Where and how to make the copies. */
 export interface ManyEntriesOptions {
-  /** The directory, which no process has open. It holds one entry, which is whole and not longer than 32 KiB. */
+  /** The store directory. No process has it open. It holds one entry: complete, and at most 32 KiB long. */
   readonly dir: string;
-  /** The size of its blocks: the store forgets what has blocks of another size. */
+  /** The store's block size: the store drops entries with another block size. */
   readonly blockSizeBytes: number;
-  /** How many entries there are to be in all. */
+  /** Number of entries after the copying, the original included. */
   readonly entries: number;
-  /** The key of the copy with this number, from 1 on, made from that of the entry. */
+  /** Returns the key of a copy, from the key of the original and the number of the copy (from 1 on). */
   readonly keyOf: (key: string, number: number) => string;
 }
 
-/** So many copies are made in one transaction. */
+/** Number of copies in one transaction. */
 const copiesAtOnce = 20_000;
 
 /**
- * Makes the copies with the code by which the store itself puts entries into its index. Throws `BenchFault` where the
- * directory does not hold one such entry.
+ * Makes the copies with the store's own code for index entries. Throws `BenchFault` where the directory does not hold
+ * exactly one entry with its body in the index.
  */
 export function makeManyEntries({ dir, blockSizeBytes, entries, keyOf }: ManyEntriesOptions): void {
   const emit = ({ kind }: { readonly kind: string }) => {
-    throw new BenchFault(`the index of ${dir} is not sound: it tells of a ${kind} event`);
+    throw new BenchFault(`opening the index of ${dir} emitted the event ${kind}`);
   };
   const connection = new IndexConnection({ dir, blockSizeBytes, emit });
   try {
@@ -36,7 +36,7 @@ export function makeManyEntries({ dir, blockSizeBytes, entries, keyOf }: ManyEnt
       connection.change((statements) => {
         for (let number = first; number < end; number += 1) {
           const key = keyOf(sample.entry.key, number);
-          // As names of generations are random, their places in the index are.
+          // Names of real generations are random, so that their positions in the index are scattered too.
           const generation = scatter(number).toString(16).padStart(8, '0') + sample.entry.generation.slice(8);
           putEntry(statements, { ...sample, entry: { ...sample.entry, key, generation } }, context);
         }
@@ -61,7 +61,7 @@ function readOnlyEntry(connection: IndexConnection): PutEntry {
   return read;
 }
 
-/** Another number of 32 bits for each. */
+/** Maps each 32-bit number to a different one, scattered over the range. */
 function scatter(number: number): number {
   return Math.imul(number, 0x9e3779b1) >>> 0;
 }

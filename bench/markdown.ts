@@ -1,4 +1,4 @@
-/** The results as Markdown, for whoever writes them into a document. */
+/** The results as Markdown, to be pasted into a document. */
 
 import { numbered, ratioOf, type Verdict, verdictRows } from './goals.ts';
 import { floorName } from './peers/floor.ts';
@@ -7,14 +7,14 @@ import { subject, type WorkloadResult, yardstick } from './rounds.ts';
 import { formatFigure } from './table.ts';
 import { type Measurement, workloadLabel } from './workloads/workload.ts';
 
-/** What was run, and where. */
+/** The command, the machine and the peers of a run. */
 export interface RunDescription {
   readonly command: string;
   readonly machine: string;
   readonly peers: readonly { readonly name: string; readonly version: string }[];
 }
 
-/** The goals, then all rates; medians of all rounds. */
+/** Formats the goals, the rates and the processor times, as medians of all rounds. */
 export function formatMarkdown(
   { command, machine, peers }: RunDescription,
   results: readonly WorkloadResult[],
@@ -34,7 +34,10 @@ export function formatMarkdown(
     .join('\n');
 }
 
-/** A row for each rate that was compared: figures of Rangeway and nginx, then the ratios of all others to nginx, and of CPU. */
+/**
+ * Returns a row for each workload whose rate was compared with nginx: the rates of Rangeway and nginx, then the ratios of
+ * rate and processor time to nginx, for each peer but the floor.
+ */
 function ratioRows(results: readonly WorkloadResult[]): readonly (readonly string[])[] | undefined {
   const compared = results.filter(({ workload, peers }) => {
     return workload.metrics[0]?.key === 'rate' && peers.some(({ name }) => name === yardstick);

@@ -1,6 +1,6 @@
-/** The middle of several figures. */
+/** The median. */
 
-/** The middle one; of an even count, the lower one of the two in the middle, which was measured. */
+/** Returns the median of the defined values. For an even count it is the lower of the two middle ones: a measured value. */
 export function medianOf(values: readonly (number | undefined)[]): number | undefined {
   const known = values.filter((value) => value !== undefined).sort((a, b) => a - b);
   return known[Math.floor((known.length - 1) / 2)];

@@ -3,7 +3,7 @@
 import { medianOf } from './median.ts';
 import type { PeerResult, WorkloadResult } from './rounds.ts';
 
-/** The rounds of all runs together, and their medians; workloads and peers in the order of the first run that has them. */
+/** Joins the rounds of all runs, and takes their medians. Workloads and peers keep the order of the first run that has them. */
 export function mergeRuns(runs: readonly (readonly WorkloadResult[])[]): readonly WorkloadResult[] {
   const byName = Map.groupBy(runs.flat(), ({ workload }) => workload.name);
   return [...byName.values()].flatMap((results) => {

@@ -1,4 +1,4 @@
-/** Micro-benchmarks: what one call of a small function costs. */
+/** Micro-benchmarks: measures the time and the allocated bytes of one call of a small function. */
 
 import { readdirSync } from 'node:fs';
 import { getHeapStatistics } from 'node:v8';
@@ -6,22 +6,22 @@ import { medianOf } from './median.ts';
 
 /** A call to be measured. */
 export interface MicroCase {
-  /** What is called, and with what. */
+  /** The function and its input. */
   readonly name: string;
   /**
-   * One call. It gives its result away, so that no compiler leaves it out: never undefined. `turn` counts the calls, to take
-   * inputs in turns.
+   * Makes one call. It returns the result, never undefined, so that the compiler cannot drop the call. `turn` counts the
+   * calls, so that a case can cycle through its inputs.
    */
   readonly call: (turn: number) => unknown;
 }
 
-/** What one call costs. */
+/** The cost of one call. */
 export interface MicroFigures {
-  /** Nanoseconds: the median of all batches, and those of the quarter that is fastest and of the one that is slowest. */
+  /** Nanoseconds: the median of all batches, and the bounds of the middle half (first and third quartile). */
   readonly medianNs: number;
   readonly lowNs: number;
   readonly highNs: number;
-  /** Bytes of memory that the engine allocates; undefined where it does not count them. */
+  /** Bytes that the engine allocates; undefined where Node does not count them. */
   readonly allocatedBytes: number | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface MicroFigures {
 export interface MicroEffort {
   readonly warmUpMs: number;
   readonly batches: number;
-  /** What a batch takes at least, so that the clock's own time does not count. */
+  /** Minimum duration of a batch; the cost of reading the clock is negligible against it. */
   readonly batchMs: number;
 }
 
@@ -38,7 +38,7 @@ export const fullEffort: MicroEffort = { warmUpMs: 300, batches: 101, batchMs: 3
 
 const casesFolder = new URL('micro/', import.meta.url);
 
-/** The cases of all files in `micro/`, each of which exports its own as `cases`; by the names of the files. */
+/** Loads the cases of all files in `micro/`, by file name without `.ts`. Each file exports its cases as `cases`. */
 export async function findMicroCases(): Promise<ReadonlyMap<string, readonly MicroCase[]>> {
   const names = readdirSync(casesFolder).filter((name) => name.endsWith('.ts'));
   const found = new Map<string, readonly MicroCase[]>();
@@ -49,10 +49,10 @@ export async function findMicroCases(): Promise<ReadonlyMap<string, readonly Mic
   return found;
 }
 
-/** Where the last result of each batch goes: what is kept was wanted. */
-let kept: unknown;
+/** The result of the latest call. Storing it keeps the compiler from dropping the call. */
+let latest: unknown;
 
-/** Measures a case: first until it is compiled as well as it will be, then batch after batch. */
+/** Measures a case: warms it up until it is optimised, then runs batch after batch. */
 export function measureMicro({ call }: MicroCase, effort: MicroEffort = fullEffort): MicroFigures {
   const calls = callsPerBatch(call, effort);
   const allocatedBefore = allocatedInAll();
@@ -69,12 +69,12 @@ export function measureMicro({ call }: MicroCase, effort: MicroEffort = fullEffo
   };
 }
 
-/** What was kept last: read by nobody, but the engine cannot know. */
+/** Returns the result of the latest call. Nothing needs to call it: the export makes the compiler treat results as used. */
 export function lastResult(): unknown {
-  return kept;
+  return latest;
 }
 
-/** Warms up, and counts how many calls fill a batch. */
+/** Warms up. Returns the number of calls that fill a batch. */
 function callsPerBatch(call: MicroCase['call'], { warmUpMs, batchMs }: MicroEffort): number {
   let calls = 1;
   for (let spentMs = 0; ; ) {
@@ -85,14 +85,14 @@ function callsPerBatch(call: MicroCase['call'], { warmUpMs, batchMs }: MicroEffo
   }
 }
 
-/** Makes so many calls; tells the milliseconds that they took. */
+/** Makes these calls. Returns their duration in milliseconds. */
 function runBatch(call: MicroCase['call'], calls: number): number {
   const startedAt = performance.now();
-  for (let turn = 0; turn < calls; turn += 1) kept = call(turn);
+  for (let turn = 0; turn < calls; turn += 1) latest = call(turn);
   return performance.now() - startedAt;
 }
 
-/** Bytes that the engine has allocated since it started. Node counts them from version 26 on. */
+/** Returns the bytes that the engine has allocated since its start. Node counts them from version 26 on. */
 function allocatedInAll(): number | undefined {
   const { total_allocated_bytes: bytes } = getHeapStatistics() as { readonly total_allocated_bytes?: number };
   return bytes;

@@ -1,4 +1,4 @@
-/** What the micro-benchmarks decide about: a video part as players ask for it, and the stored response that it is of. */
+/** The input of the micro-benchmarks: a player's range request for a video, and the stored response. */
 
 import type { CachePolicy } from '../src/cache/inquiry.ts';
 import type { Fields } from '../src/http/fields.ts';
@@ -7,13 +7,13 @@ import type { StoredResponse } from '../src/http/stored-response.ts';
 import { defaultCaching } from '../test/support/proxies/default-caching.ts';
 import { quietFillPolicy } from '../test/support/proxies/quiet-fill-policy.ts';
 
-/** When it is asked for, in epoch milliseconds: a minute after it was stored. */
+/** Time of the request, in epoch milliseconds: a minute after the response was stored. */
 export const now = Date.UTC(2026, 0, 2, 12, 1);
 
 /** The size of the representation, in bytes. */
 export const sizeBytes = 1024 ** 3;
 
-/** What a browser's player sends. */
+/** The fields of a request from a browser's video player. */
 export const requestFields: Fields = [
   ['host', 'media.example.org'],
   ['user-agent', 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'],
@@ -25,7 +25,6 @@ export const requestFields: Fields = [
   ['referer', 'https://www.example.org/watch/4711'],
 ];
 
-/** The request. */
 export const request: ProxyRequest = {
   method: 'GET',
   scheme: 'http',
@@ -41,7 +40,7 @@ export const request: ProxyRequest = {
   sendInterim: () => {},
 };
 
-/** What is stored of it. */
+/** The stored response to that request. */
 export const stored: StoredResponse = {
   status: 200,
   fields: [
@@ -59,7 +58,7 @@ export const stored: StoredResponse = {
   responseAt: now - 60_000,
 };
 
-/** The rules where the operator says nothing. */
+/** The cache policy of a default configuration. */
 export const policy: CachePolicy = {
   ...defaultCaching,
   isEnabled: true,

@@ -1,11 +1,11 @@
-/** `npm run bench:micro`: what one call of each hot pure function costs, in nanoseconds and bytes. */
+/** `npm run bench:micro`: measures one call of each small function on the hot path, in nanoseconds and bytes. */
 
 import { findMicroCases, measureMicro } from './micro-case.ts';
 import { formatFigure, formatTable } from './table.ts';
 
 process.exitCode = await main(process.argv.slice(2));
 
-/** Without arguments all files; otherwise those whose names, or whose cases' names, hold one of these texts. */
+/** Runs all cases, or those whose `file: case` name contains one of the arguments. Returns the exit code. */
 async function main(wanted: readonly string[]): Promise<number> {
   const isWanted = (text: string) => wanted.length === 0 || wanted.some((part) => text.includes(part));
   let measured = 0;

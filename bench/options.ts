@@ -2,50 +2,50 @@
 
 import { parseArgs } from 'node:util';
 
-/** What is to be run, and how. */
+/** The options of a run. */
 export interface BenchOptions {
-  /** The names of what is to be run. */
+  /** Names of the workloads to run, and `eviction`. */
   readonly names: readonly string[];
-  /** How long one round of a steady workload lasts; wrk and h2load know whole seconds only. */
+  /** Duration of one round of a steady workload; wrk and h2load accept whole seconds only. */
   readonly seconds: number;
   readonly rounds: number;
-  /** How often all of it is run, one time after the other. */
+  /** How often everything is run, in sequence. */
   readonly repeat: number;
-  /** Small files and one short round: for what is checked, not for what is measured. */
+  /** Small files and short rounds, to check correctness and counts, not speed. */
   readonly isShort: boolean;
-  /** `auto` takes for each workload what suits it and is installed. */
+  /** The load generator; `auto` chooses for each workload, among those that are installed. */
   readonly load: 'auto' | 'wrk' | 'node';
-  /** The peers that take part, of those that are installed; all of them where that is not said. */
+  /** Names of the peers that take part, if installed; undefined: all. Rangeway and the floor always do. */
   readonly peers: readonly string[] | undefined;
-  /** Another checkout of Rangeway, measured as a further peer. */
+  /** Folder of another checkout of Rangeway, measured as a further peer. */
   readonly against: string | undefined;
-  /** Whether Rangeway is measured once more without `store.sendfile`, as a further peer. */
+  /** Whether Rangeway without `store.sendfile` is a further peer. */
   readonly isCopyingToo: boolean;
-  /** Whether Rangeway's functions are listed by the time that they take. A profiled run is slower. */
+  /** Whether Rangeway runs alone and its functions are listed by self time. A profiled run is slower. */
   readonly isProfiled: boolean;
 }
 
-/** The options, or why they are none. */
+/** The options, or the reason why the arguments were refused. */
 export type ParsedOptions =
   | { readonly kind: 'ok'; readonly options: BenchOptions }
   | { readonly kind: 'help' }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** What `--help` says. */
+/** The text of `--help`. */
 export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--copying] [--profile W,…]
 
-  --only W,…      these workloads only, by name or number; "amplification" stands for all that begin so
+  --only W,…      these workloads only, by name or number; "amplification" selects all names that begin with it
   --seconds N     of each round (5)
   --rounds N      of each peer, in turns; medians are shown (3)
-  --repeat N      measures everything N times, and says of each goal whether it was met every time (1)
+  --repeat N      measures everything N times, and reports for each goal whether it was met every time (1)
   --short         small files, one short round, no warming up: checks bytes, hits and amplification; slowness never fails
-  --load L        wrk or node, in place of what suits each workload
+  --load L        wrk or node, instead of the best generator for each workload
   --peers P,…     only these of nginx, varnish and traffic-server
   --against DIR   a second Rangeway, from another checkout
-  --copying       Rangeway without store.sendfile, too
+  --copying       a second Rangeway, without store.sendfile
   --profile W,…   these workloads with Rangeway alone: writes a profile of V8 for each, and prints its functions by self time`;
 
-/** Enough to see that what is measured are hits. */
+/** Long enough to check that all requests are hits. */
 const shortSeconds = 0.2;
 
 const definitions = {
@@ -62,13 +62,13 @@ const definitions = {
   help: { type: 'boolean', short: 'h' },
 } as const;
 
-/** What there is to be run. */
+/** A workload that can be selected, by name or number. */
 export interface KnownName {
   readonly name: string;
   readonly number?: string | undefined;
 }
 
-/** Reads the arguments of the command. `known` is all that can be run. */
+/** Parses the command's arguments. `known` lists everything that can be run. */
 export function parseOptions(args: readonly string[], known: readonly KnownName[]): ParsedOptions {
   let values: ReturnType<typeof parseArgs<{ options: typeof definitions }>>['values'];
   try {
@@ -111,12 +111,12 @@ export function parseOptions(args: readonly string[], known: readonly KnownName[
   };
 }
 
-/** Names that stand one by one or with commas between them. */
+/** Splits comma-separated names. */
 function split(texts: readonly string[] | undefined): readonly string[] | undefined {
   return texts?.flatMap((text) => text.split(','));
 }
 
-/** The one of this name, or those of this number, or else those whose names begin so. */
+/** Returns the workloads with this name or number; if there are none, those whose names begin with `text-`. */
 function chosenBy(text: string, known: readonly KnownName[]): string[] {
   const exact = known.filter(({ name, number }) => name === text || number === text);
   const chosen = exact.length > 0 ? exact : known.filter(({ name }) => name.startsWith(`${text}-`));

@@ -1,31 +1,31 @@
-/** A client that reads the large body of the periodic origin, and compares every byte. */
+/** A client that reads the large body of the periodic origin and compares every byte. */
 
 import { get, type IncomingMessage } from 'node:http';
 import type { Span } from '../src/bytes/span.ts';
 import { isPeriodic } from '../test/support/values/periodic-body.ts';
 import { BenchFault } from './fault.ts';
 
-/** A client to which nothing comes for so long gives up. */
+/** A client gives up after this time without a byte. */
 const patienceMs = 60_000;
 
-/** What a client asks for. */
+/** The request of a client, and when it leaves. */
 export interface PeriodicRead {
   readonly path: string;
   /** The size of the whole body. */
   readonly sizeBytes: number;
-  /** Where it begins; undefined to ask without a range. */
+  /** First byte of the range; undefined for a request without a range. */
   readonly start?: number;
-  /** The end of its range, exclusive; undefined for an open one. */
+  /** End of the range, exclusive; undefined for an open range. */
   readonly end?: number;
-  /** Whether it asks for what follows `start` as for so many bytes at the end, as who does not know the size does. */
+  /** Whether the range is sent as a suffix (`bytes=-n`), as by a client that does not know the size. */
   readonly isSuffix?: true;
-  /** It leaves when it has so many bytes. */
+  /** The client leaves once it has this many bytes. */
   readonly leaveAfterBytes?: number;
 }
 
 /**
- * Reads, on a connection of its own, to the end or until it leaves. Resolves with the bytes that came. Throws `BenchFault`
- * for wrong ones, for a wrong head, and when the connection breaks before the end.
+ * Reads on a new connection, to the end or until the client leaves. Resolves with the span that was read. Throws
+ * `BenchFault` for wrong bytes, for a wrong head, and when the connection breaks before the end.
  */
 export async function readPeriodic(port: number, read: PeriodicRead): Promise<Span> {
   const { path, sizeBytes, start, leaveAfterBytes = Number.POSITIVE_INFINITY } = read;
@@ -54,7 +54,7 @@ function ask(port: number, { path, sizeBytes, start, end, isSuffix }: PeriodicRe
   return new Promise((resolve, reject) => {
     const request = get({ host: '127.0.0.1', port, path, headers, agent: false }, resolve);
     request.setTimeout(patienceMs, () =>
-      request.destroy(new BenchFault(`${path}: nothing for ${patienceMs / 1000} s`)),
+      request.destroy(new BenchFault(`${path}: no byte within ${patienceMs / 1000} s`)),
     );
     request.on('error', (error) => {
       reject(error instanceof BenchFault ? error : new BenchFault(`its client gets no answer: ${error.message}`));

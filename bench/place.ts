@@ -1,4 +1,4 @@
-/** The place where the benchmark runs: a network of its own whose TCP does not pace, and the core of the load. */
+/** Restarts the benchmark in its place: a network namespace whose TCP does not pace, pinned to the core of the load. */
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,20 +6,18 @@ import { readFileSync } from 'node:fs';
 import { type Cores, chooseCores, pinned } from './cores.ts';
 import { findProgram } from './programs.ts';
 
-/** Tells the second start of the benchmark that it is in its place, and which cores were chosen. */
+/** Environment variable that marks the restarted benchmark, and passes the chosen cores to it. */
 const placeVariable = 'RANGEWAY_BENCH_PLACE';
 
-/** Where this process runs. */
+/** The cores that were chosen for the benchmark; undefined where nothing is pinned. */
 export interface Place {
   readonly cores: Cores | undefined;
 }
 
-/** Congestion controls that space packets out in time. On loopback that caps large sends and hides differences. */
+/** Congestion controls that pace packets. On loopback, pacing limits large sends and hides differences. */
 const pacing: ReadonlySet<string> = new Set(['bbr']);
 
-/**
- * Enters a network namespace whose TCP is Reno; then runs what follows. Reno is in every kernel, and it does not pace.
- */
+/** Command prefix: runs the command behind it in a network namespace with TCP Reno. Every kernel has Reno, and it does not pace. */
 const inOwnNetwork = [
   'unshare',
   '--net',
@@ -29,13 +27,13 @@ const inOwnNetwork = [
   'sh',
 ];
 
-/** The place, once the benchmark is in it; undefined in its first start, which only calls `runInPlace`. */
+/** Returns the place of a restarted benchmark; undefined at its first start, which then calls `runInPlace`. */
 export function currentPlace(): Place | undefined {
-  const told = process.env[placeVariable];
-  return told === undefined ? undefined : (JSON.parse(told) as Place);
+  const place = process.env[placeVariable];
+  return place === undefined ? undefined : (JSON.parse(place) as Place);
 }
 
-/** Runs this same command again, in its place; resolves with its exit code. */
+/** Runs this command again in its place. Resolves with the exit code. */
 export async function runInPlace(): Promise<number> {
   const cores = chooseCores();
   const network = mayOwnNetwork() ? inOwnNetwork : [];
@@ -51,7 +49,7 @@ export async function runInPlace(): Promise<number> {
   return code ?? 1;
 }
 
-/** The congestion control of TCP here; undefined where the system does not tell. */
+/** Returns TCP's congestion control; undefined where /proc is missing. */
 export function congestionControl(): { readonly name: string; readonly isPacing: boolean } | undefined {
   try {
     const name = readFileSync('/proc/sys/net/ipv4/tcp_congestion_control', 'latin1').trim();
@@ -61,7 +59,7 @@ export function congestionControl(): { readonly name: string; readonly isPacing:
   }
 }
 
-/** Only Linux has it, and mostly only for root. */
+/** Checks whether this process may create a network namespace: only on Linux, and usually only as root. */
 function mayOwnNetwork(): boolean {
   const [program = '', ...args] = inOwnNetwork;
   if (process.platform !== 'linux' || findProgram(program) === undefined) return false;

@@ -1,18 +1,18 @@
-/** Where Rangeway's time goes: its functions by self time, from the profile that Node writes. */
+/** Lists Rangeway's functions by self time, from the CPU profile that Node writes. */
 
 import { copyFile, mkdir, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Period } from './rounds.ts';
 import { formatTable } from './table.ts';
 
-/** How many functions are listed. */
+/** Number of functions in the list. */
 const listed = 25;
 
 /** A profile as V8 writes it. Times are microseconds of the monotonic clock. */
 interface CpuProfile {
   readonly nodes: readonly ProfileNode[];
   readonly startTime: number;
-  /** The node of each sample, and the time since the one before it. */
+  /** Node id of each sample, and the time since the previous sample. */
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
@@ -22,12 +22,12 @@ interface ProfileNode {
   readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
 }
 
-/** Node's arguments that make it write a profile into a folder when it ends. */
+/** Returns the arguments with which Node writes a profile into a folder when it exits. */
 export function profileArgs(dir: string): readonly string[] {
   return ['--cpu-prof', `--cpu-prof-dir=${dir}`];
 }
 
-/** Copies the profile in a folder to a file, whose path it gives. Browsers' developer tools open it. */
+/** Copies the profile in a folder to a file, and returns the file's path. Browsers' developer tools can open it. */
 export async function keepProfile(dir: string, file: string): Promise<string> {
   const [name] = await readdir(dir);
   if (name === undefined) throw new Error(`no profile in ${dir}`);
@@ -36,7 +36,7 @@ export async function keepProfile(dir: string, file: string): Promise<string> {
   return file;
 }
 
-/** The functions with most self time in these periods, waiting left out, as a table. */
+/** Formats a table of the functions with the most self time in these periods. Idle time does not count. */
 export async function formatProfile(file: string, periods: readonly Period[]): Promise<string> {
   const profile = JSON.parse(await readFile(file, 'utf8')) as CpuProfile;
   const times = selfTimes(profile, periods);

@@ -1,12 +1,12 @@
-/** Programs that may be installed. */
+/** Finds installed programs. */
 
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Where system programs are although the PATH of an ordinary user does not say so. */
+/** Folders of system programs that an ordinary user's PATH may lack. */
 const systemFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
 
-/** The path of a program, or undefined where it is not installed. */
+/** Returns the path of a program; undefined where it is not installed. */
 export function findProgram(name: string): string | undefined {
   const { PATH = '' } = process.env;
   const folders = [...PATH.split(delimiter), ...systemFolders];

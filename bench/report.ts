@@ -1,4 +1,4 @@
-/** What was measured, as tables for people and as JSON for programs. */
+/** Formats results as text tables and as JSON. */
 
 import { ratioOf } from './goals.ts';
 import { floorName } from './peers/floor.ts';
@@ -6,7 +6,7 @@ import { type PeerResult, subject, type WorkloadResult, yardstick } from './roun
 import { formatFigure, formatTable } from './table.ts';
 import { type Measurement, type Metric, workloadLabel } from './workloads/workload.ts';
 
-/** One workload: a row for each peer. */
+/** Formats one workload: a row for each peer, and the reason for each peer that is left out. */
 export function formatWorkload({ workload, load, peers, leftOut }: WorkloadResult): string {
   const reference = peers.find(({ name }) => name === yardstick);
   const isCompared = reference !== undefined && peers.length > 1;
@@ -25,7 +25,7 @@ export function formatWorkload({ workload, load, peers, leftOut }: WorkloadResul
   return [heading, table, ...leftOut.map(({ name, reason }) => `  ${name} is left out: ${reason}`)].join('\n');
 }
 
-/** All workloads of speed: the main figure of each, and its ratio; undefined when there are none. */
+/** Formats the main figure and the ratios of each speed workload; undefined when there are none. */
 export function formatSummary(all: readonly WorkloadResult[]): string | undefined {
   const results = all.filter(({ workload }) => workload.kind === 'speed');
   if (results.length === 0) return undefined;
@@ -54,15 +54,15 @@ export function formatSummary(all: readonly WorkloadResult[]): string | undefine
 }
 
 /**
- * Processor time for each request, of nginx, of Rangeway and of the floor under it, and what Rangeway's is of them; undefined when
- * nothing was run that has a floor.
+ * Formats the processor time per request of nginx, Rangeway and the floor, and nginx's time divided by that of each;
+ * undefined when no workload with a floor was run.
  */
 export function formatCosts(results: readonly WorkloadResult[]): string | undefined {
   const rows = costRows(results);
   return rows.length === 0 ? undefined : `processor time for each request, in µs\n${formatTable([costHeads, ...rows])}`;
 }
 
-/** The heads of the columns of costs. */
+/** Column headings of `costRows`. */
 export const costHeads = [
   '',
   yardstick,
@@ -72,7 +72,7 @@ export const costHeads = [
   `${yardstick} ÷ ${floorName}`,
 ];
 
-/** A row of costs for each workload that has a floor. */
+/** Returns a row for each workload with a floor that measured processor time: times in µs, then ratios. */
 export function costRows(results: readonly WorkloadResult[]): readonly (readonly string[])[] {
   return results
     .filter(({ workload, peers }) => {
@@ -87,7 +87,7 @@ export function costRows(results: readonly WorkloadResult[]): readonly (readonly
     });
 }
 
-/** The results as data: what was measured in every round, medians, and ratios to nginx. */
+/** Returns the results as data for JSON: the figures of each round, the medians, and the ratios to nginx. */
 export function toJson(results: readonly WorkloadResult[]): unknown {
   return results.map(({ workload, load, peers, leftOut }) => {
     const reference = peers.find(({ name }) => name === yardstick);
@@ -115,7 +115,7 @@ function formatRatio(median: Measurement, reference: Measurement, { key }: Metri
   return formatFigure(ratioOf(median[key], reference[key]), 2);
 }
 
-/** Half the distance of the best and the worst round, as a part of their middle: how much to trust the median. */
+/** Returns half the range of the rounds, in percent of the middle of the range: how far to trust the median. */
 function formatSpread(rounds: readonly Measurement[], { key }: Metric): string {
   const values = rounds.map((round) => round[key]).filter((value) => value !== undefined);
   const [least, most] = [Math.min(...values), Math.max(...values)];

@@ -1,11 +1,11 @@
-/** Memory of a server. Only Linux tells it. */
+/** Memory of a server, from Linux's /proc. */
 
 import { readFileSync } from 'node:fs';
 import { processTree } from './cpu-time.ts';
 
 /**
- * What a process and its children have in memory, in bytes; what several of them share counts once, where the system says
- * how much that is. Undefined where /proc is not there.
+ * Returns the resident bytes of a process and its descendants; undefined where /proc is missing. Memory that they share
+ * counts once, where `smaps_rollup` can be read; otherwise once per process.
  */
 export function residentBytes(pid: number): number | undefined {
   try {

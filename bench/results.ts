@@ -1,4 +1,4 @@
-/** The files that a run leaves in `results/`: as data, as a picture and as Markdown. */
+/** Writes the files of a run in `results/`: JSON, Markdown and an SVG chart. */
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,16 +12,16 @@ import { floorName } from './peers/floor.ts';
 import { toJson } from './report.ts';
 import type { WorkloadResult } from './rounds.ts';
 
-/** All that came of a run of the benchmark. */
+/** The results of a benchmark run. */
 export interface BenchResults extends RunDescription {
   readonly options: BenchOptions;
-  /** One for each time that it was repeated. */
+  /** One for each repetition (`--repeat`). */
   readonly runs: readonly { readonly results: readonly WorkloadResult[]; readonly verdicts: readonly Verdict[] }[];
   readonly evictions: readonly EvictionResult[];
   readonly faults: readonly string[];
 }
 
-/** Writes `latest.json`, `latest.md`, and `latest.svg` where something was compared. */
+/** Writes `latest.json` and `latest.md`, and `latest.svg` where rates were compared with nginx. */
 export function writeResults(dir: string, { options, runs, evictions, faults, ...description }: BenchResults): void {
   mkdirSync(dir, { recursive: true });
   const merged = mergeRuns(runs.map(({ results }) => results));

@@ -49,7 +49,7 @@ function formatCounts(roads: readonly Road[]): string {
   return formatTable([['', 'files', 'functions', 'calls'], ...rows]);
 }
 
-/** A line for each function; the name of its file stands before it where the file changes. */
+/** Formats a line for each function. The name of a file comes before its first function. */
 function formatRoad({ protocol, name, title, files, functions, calls, steps }: Road): string {
   const lines: string[] = [`${protocol} ${name}: ${title}; ${files} files, ${functions} functions, ${calls} calls`];
   let current = '';

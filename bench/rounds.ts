@@ -1,4 +1,4 @@
-/** Runs a workload: all peers side by side, measured in turns, and the medians of what was measured. */
+/** Runs a workload: starts all peers, measures them in turns, and takes the medians. */
 
 import { closeConnections } from './checked-get.ts';
 import { createContestants } from './contestants.ts';
@@ -10,7 +10,7 @@ import { startOrigin } from './origin/origin.ts';
 import type { Peer } from './peers/peer.ts';
 import type { Contestant, Measurement, Round, Workload } from './workloads/workload.ts';
 
-/** What workloads run with. */
+/** The context of all workloads of a run. */
 export interface RunContext {
   readonly peers: readonly Peer[];
   readonly generators: GeneratorChoice;
@@ -18,17 +18,17 @@ export interface RunContext {
   readonly seconds: number;
   readonly rounds: number;
   readonly isShort: boolean;
-  /** A folder for what the peers write. */
+  /** Folder for the files of the peers. */
   readonly scratch: string;
 }
 
-/** A time during which a peer was measured, in microseconds of the system's monotonic clock. */
+/** A period in which a peer was measured, in microseconds of the system's monotonic clock. */
 export interface Period {
   readonly startUs: number;
   readonly endUs: number;
 }
 
-/** What was measured of one peer. */
+/** The figures of one peer. */
 export interface PeerResult {
   readonly name: string;
   readonly rounds: readonly Measurement[];
@@ -36,28 +36,28 @@ export interface PeerResult {
   readonly periods: readonly Period[];
 }
 
-/** A peer that could not do what a workload measures. */
+/** A peer that could not run a workload, and the reason. */
 export interface LeftOut {
   readonly name: string;
   readonly reason: string;
 }
 
-/** What was measured of all peers, in their order. */
+/** The figures of all peers, in the order of the peers. */
 export interface WorkloadResult {
   readonly workload: Workload;
-  /** The name of the generator. */
+  /** Name of the load generator. */
   readonly load: string;
   readonly peers: readonly PeerResult[];
   readonly leftOut: readonly LeftOut[];
 }
 
-/** The peer that the benchmark is about. It has to be able to do everything. */
+/** The peer that the goals are for. It must be able to run every workload. */
 export const subject = 'rangeway';
 
-/** The peer that the others are compared to. */
+/** The peer that all others are compared with. */
 export const yardstick = 'nginx';
 
-/** A peer as it is being measured. */
+/** A peer during the measurement. */
 interface Recorded {
   readonly name: string;
   readonly measure: Round;
@@ -66,8 +66,8 @@ interface Recorded {
 }
 
 /**
- * Runs one workload; every peer begins with an empty cache. Undefined where nothing is installed to load with. Throws
- * `BenchFault`.
+ * Runs one workload. Every peer starts with an empty cache. Returns undefined where no suitable load generator is
+ * installed. Throws `BenchFault` if Rangeway fails; other peers that fail are left out.
  */
 export async function runWorkload(workload: Workload, context: RunContext): Promise<WorkloadResult | undefined> {
   const generator = context.generators(workload);
@@ -93,7 +93,7 @@ export async function runWorkload(workload: Workload, context: RunContext): Prom
   return { workload, load: generator.name, peers: recorded.map((each) => summarise(workload, each)), leftOut };
 }
 
-/** What an action gives; undefined where another peer than the subject fails, which is noted. */
+/** Returns the result of an action. If a peer other than the subject fails, adds it to `leftOut` and returns undefined. */
 async function unlessFaulty<T>(
   { name }: Pick<Contestant, 'name'>,
   leftOut: LeftOut[],

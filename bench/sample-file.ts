@@ -1,31 +1,31 @@
-/** The files of the benchmark's origin: each is a window on one endless pattern, and its path says which. */
+/** The files of the window origin. Each file is a window on one endless pattern, and its path names the window. */
 
 import type { Span } from '../src/bytes/span.ts';
 
-/** A file. Its bytes are those of the pattern in `window`, so whoever knows the path can check any part of it. */
+/** A file. Its bytes are those of the pattern in `window`, so that any part can be checked from the path alone. */
 export interface SampleFile {
   readonly path: string;
   readonly window: Span;
 }
 
-/** Windows of files that are asked for once begin at multiples of this, modulo what the pattern has room for. */
+/** Windows of the files of a series begin at multiples of this, wrapped so that each window lies in the pattern. */
 export const distinctStepBytes = 4099;
 
-/** The windows of files that are asked for once lie in the first bytes of the pattern, in bytes. */
+/** Length of the pattern's beginning in which the windows of a series lie. */
 export const distinctPatternBytes = 16 * 1024 * 1024;
 
-/** A file of this size. The name only tells it from others. */
+/** Returns a file of this size. The name only distinguishes it from other files; `start` is where its window begins. */
 export function sampleFile(name: string, sizeBytes: number, start = 0): SampleFile {
   return { path: `/${name}/${start}-${start + sizeBytes}`, window: { start, end: start + sizeBytes } };
 }
 
-/** The file number `index` of a series of files that are all different. */
+/** Returns file number `index` of a series. All files of a series have different paths. */
 export function distinctFile(series: string, index: number, sizeBytes: number): SampleFile {
   const start = (index * distinctStepBytes) % (distinctPatternBytes - sizeBytes);
   return sampleFile(`${series}-${index}`, sizeBytes, start);
 }
 
-/** The window that a path names; undefined for a path of no file. */
+/** Parses the window from a path; undefined where the path names no file. */
 export function windowOf(path: string): Span | undefined {
   const [, start, end] = /\/([0-9]{1,12})-([0-9]{1,12})$/.exec(path) ?? [];
   return start === undefined || end === undefined ? undefined : { start: Number(start), end: Number(end) };

@@ -1,8 +1,8 @@
-/** Tables of plain text. */
+/** Plain-text tables. */
 
 const gap = '   ';
 
-/** Rows as lines: the first column at the left, the others at the right. */
+/** Formats rows as lines: the first column is aligned left, the others right. */
 export function formatTable(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   return rows
@@ -16,7 +16,7 @@ export function formatTable(rows: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
-/** A number with so many decimal places; a dash where there is none. */
+/** Formats a number with this many decimal places; undefined becomes a dash. */
 export function formatFigure(value: number | undefined, digits: number): string {
   if (value === undefined) return '–';
   return value.toLocaleString('en-GB', { minimumFractionDigits: digits, maximumFractionDigits: digits });

@@ -1,4 +1,4 @@
-/** Which generator loads which workload. */
+/** Chooses the load generator of each workload. */
 
 import type { Cores } from '../cores.ts';
 import { findProgram } from '../programs.ts';
@@ -8,17 +8,17 @@ import type { LoadGenerator } from './load.ts';
 import { nodeGenerator } from './node-load.ts';
 import { wrkGenerator } from './wrk.ts';
 
-/** Chooses by what a workload loads with; undefined where what it takes is not installed. */
+/** Returns the generator for a workload; undefined where the workload needs h2load and it is not installed. */
 export type GeneratorChoice = (
   workload: Pick<Workload, 'bodyBytes' | 'isSecure' | 'over' | 'isOurs'>,
 ) => LoadGenerator | undefined;
 
-/** Bodies up to this size are for wrk. It reads 8 KiB at a time; our own takes half its time for a body of 1 MiB. */
+/** Largest body for which wrk is chosen. wrk reads 8 KiB at a time; the Node generator takes half of wrk's time for a body of 1 MiB. */
 const wrkBodyBytes = 16 * 1024;
 
 /**
- * wrk, where it is installed, has a name for its figures with small bodies. Throws where the wanted one is not installed.
- * `scratch` is a folder for scripts.
+ * Finds the installed generators, and returns the choice among them. With `auto`, wrk loads small bodies, because its
+ * figures are widely known. `scratch` is a folder for wrk's scripts. Throws where wrk is wanted and not installed.
  */
 export function chooseGenerators(
   wanted: 'auto' | 'wrk' | 'node',

@@ -1,4 +1,4 @@
-/** Load by h2load: HTTP/2 over TLS. It has one header section for all requests, so all of a round ask for the same range. */
+/** Load by h2load: HTTP/2 over TLS. h2load has one header section for all requests, so all requests of a round have the same range. */
 
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -9,10 +9,10 @@ import { commonCipher } from './load-connection.ts';
 
 const run = promisify(execFile);
 
-/** How long it may take beyond the time of a round, in milliseconds. */
+/** Time after the end of a round until h2load is killed, in milliseconds. */
 const patienceMs = 10_000;
 
-/** The generator, on these cores. */
+/** Creates the generator, on these cores. */
 export function h2loadGenerator(program: string, cores: CoreList | undefined): LoadGenerator {
   return {
     name: 'h2load',
@@ -35,7 +35,7 @@ export function h2loadGenerator(program: string, cores: CoreList | undefined): L
         const { stdout } = await run(command, args, { timeout: seconds * 1000 + patienceMs });
         return parseReport(stdout, { ...plan, seconds });
       } catch (error) {
-        // A connection that is open only when the round is over keeps it running for ever.
+        // h2load never ends if a connection opens only after the end of the round.
         if (isKilled(error)) return { ...noAnswers, seconds };
         throw error;
       }
@@ -56,7 +56,7 @@ function rangeOf({ request }: LoadPlan): readonly string[] {
   return ['-H', `range: bytes=${start}-${start + sizeBytes - 1}`];
 }
 
-/** Its report for people. It counts 206 and 200 alike: what was wrong shows in the bytes. */
+/** Parses h2load's text report. It counts 206 and 200 alike, so a wrong 200 is detected by the number of bytes. */
 function parseReport(report: string, { seconds, request }: LoadPlan): LoadResult {
   const number = (pattern: RegExp) => Number(pattern.exec(report)?.[1] ?? Number.NaN);
   const rate = number(/finished in [^,]+, ([0-9.]+) req\/s/);

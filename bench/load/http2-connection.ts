@@ -1,6 +1,6 @@
 /**
- * One HTTP/2 connection of the load, over TLS. It reads frames as far as it must: the status, how many bytes of body come, and the
- * end of each stream. It tells the server to keep no table of fields (RFC 7541 §4.2), so that each head stands for itself.
+ * One HTTP/2 connection of the load, over TLS. It reads only the status, the number of body bytes, and the end of each stream.
+ * It sets the size of the dynamic table to 0 (RFC 7541 §4.2), so that every head can be read by itself.
  */
 
 import { performance } from 'node:perf_hooks';
@@ -8,7 +8,7 @@ import { connect, type TLSSocket } from 'node:tls';
 import { testAuthority } from '../../test/support/values/tls-certificate.ts';
 import { type ConnectionPlan, commonCipher } from './load-connection.ts';
 
-/** Requests under way on each connection. */
+/** Concurrent requests on each connection. */
 export const streamsPerConnection = 4;
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
@@ -34,9 +34,9 @@ export class Http2LoadConnection {
   readonly #socket: TLSSocket;
   readonly #streams = new Map<number, Stream>();
   #nextStream = 1;
-  /** Of a frame that has not come as a whole. */
+  /** The beginning of a frame that is not complete. */
   #rest: Buffer = Buffer.alloc(0);
-  /** What is still to come of the DATA frame that is being read, and its stream. */
+  /** Bytes missing from the DATA frame that is being read, its stream, and whether the frame ends the stream. */
   #dataLeft = 0;
   #dataStream = 0;
   #dataEnds = false;
@@ -137,7 +137,7 @@ export class Http2LoadConnection {
     if (type === frame.ping && (flags & flag.ack) === 0) this.#send(frame.ping, flag.ack, 0, payload);
     if (type === frame.reset || type === frame.goAway) this.#fail();
     if (type !== frame.headers) return;
-    // An update of the size of the table may stand before (RFC 7541 §6.3).
+    // Updates of the table size may come before the status (RFC 7541 §6.3).
     const at = payload.findIndex((byte) => byte >> 5 !== 1);
     const stream = this.#streams.get(id);
     if (stream === undefined || payload[at] !== indexedStatus[this.#plan.status]) this.#fail();
@@ -170,11 +170,11 @@ function frameHead(size: number, type: number, flags: number, stream: number): B
   return head;
 }
 
-/** A request as HTTP/1.1 has it, as a HEADERS frame that ends its stream: literals that are not indexed (RFC 7541 §6.2.2). */
+/** Converts an HTTP/1.1 request to a HEADERS frame that ends its stream, with literals without indexing (RFC 7541 §6.2.2). */
 function headersFrame(stream: number, text: string): Buffer {
   const [requestLine = '', ...lines] = text.split('\r\n');
   const [method = '', path = ''] = requestLine.split(' ');
-  // No literal takes more than its text and seven bytes.
+  // A literal takes at most seven bytes besides its text.
   const bytes = Buffer.allocUnsafe(frameHeadBytes + text.length + 7 * (lines.length + 4) + 40);
   let at = frameHeadBytes;
   const writeText = (value: string) => {

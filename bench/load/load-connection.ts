@@ -1,36 +1,36 @@
-/** One connection of the load: asks, reads the answer to its end, and can ask again. */
+/** One HTTP/1.1 connection of the load: sends a request, reads the response to its end, and can send the next one. */
 
 import { connect, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { connect as connectSecurely } from 'node:tls';
 import { testAuthority } from '../../test/support/values/tls-certificate.ts';
 
-/** The same for all servers, which prefer different ones. */
+/** Cipher suite for all servers: by default they choose different ones. */
 export const commonCipher = 'TLS_AES_128_GCM_SHA256';
 
-/** What a connection asks and expects. */
+/** The requests of a connection and the expected responses. */
 export interface ConnectionPlan<Connection> {
   readonly nextRequest: () => string;
   readonly status: number;
-  /** What Content-Length has to say. */
+  /** Expected Content-Length. */
   readonly bodyBytes: number;
-  /** Whether answers have no body, whatever their Content-Length. */
+  /** Whether requests are HEAD: responses have no body, whatever their Content-Length. */
   readonly isHead: boolean;
   readonly isSecure: boolean;
-  /** It is connected, or has had its answer: it can ask. */
+  /** Called when the connection can send a request: once connected, and after each response. */
   readonly onReady: (connection: Connection) => void;
   readonly onAnswer: (durationMs: number) => void;
 }
 
 /**
- * All connections read into this one: what was read is looked at before the next read. The bytes do arrive in this
- * process, unlike with a client that lets the kernel discard them.
+ * All connections read into this buffer: each read is processed before the next one. The bytes do reach this process,
+ * unlike with a client that lets the kernel discard them.
  */
 const buffer = Buffer.allocUnsafeSlow(256 * 1024);
 
 const headEnd = Buffer.from('\r\n\r\n');
 
-/** An answer that is not what was expected ends the connection and counts as a failure, as does a connection that breaks. */
+/** An unexpected response, and a connection that breaks, counts as a failure and ends the connection. */
 export class LoadConnection {
   answers = 0;
   bytes = 0;
@@ -38,7 +38,7 @@ export class LoadConnection {
   readonly #plan: ConnectionPlan<LoadConnection>;
   readonly #socket: Socket;
   #askedAt = 0;
-  /** What has come of a head that is not complete. */
+  /** The beginning of a head that is not complete. */
   #head = '';
   #missingBytes = 0;
 
@@ -62,20 +62,20 @@ export class LoadConnection {
     return socket.on('data', (bytes: Buffer) => this.#read(bytes));
   }
 
-  /** Asks, once it is ready. `dueAt` is when it should have asked, in the milliseconds of `performance.now`. */
+  /** Sends the next request, on a ready connection. `dueAt` is the time when it was due, in the milliseconds of `performance.now`. */
   ask(dueAt: number = performance.now()): void {
     this.#askedAt = dueAt;
     this.#socket.write(this.#plan.nextRequest(), 'latin1');
   }
 
-  /** Looks at what was received. Returns whether to go on reading. */
+  /** Processes received bytes. Returns whether to go on reading. */
   #read(received: Buffer): boolean {
     const size = received.length;
     if (this.#missingBytes > 0) {
       this.#take(size);
       return true;
     }
-    // A head mostly comes in one piece; only what is left of that is worth a search in a text.
+    // A head mostly arrives in one piece. Only otherwise its parts are joined and searched as text.
     const end = this.#head === '' ? received.indexOf(headEnd) : -1;
     if (end >= 0) return this.#receiveHead(received.toString('latin1', 0, end), size - end - headEnd.length);
     this.#head += received.toString('latin1');

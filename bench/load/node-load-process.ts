@@ -1,4 +1,4 @@
-/** The load generator as a process: raw sockets that read every byte into one buffer. */
+/** The Node load generator as a process: sockets whose bytes are all read. Prints the result as JSON. */
 
 import { createHistogram, performance } from 'node:perf_hooks';
 import { Http2LoadConnection } from './http2-connection.ts';
@@ -11,7 +11,7 @@ const port = Number(process.argv[2]);
 const plan = JSON.parse(process.argv[3] ?? '') as LoadPlan;
 
 const durations = createHistogram();
-// A duration of zero is none that a histogram takes.
+// A histogram does not accept a duration of zero.
 const record = (durationMs: number) => durations.record(Math.max(1, Math.round(durationMs * 1000)));
 const requests = createRequests(port, plan.request);
 const pacer = plan.ratePerSecond === undefined ? undefined : createPacer(plan.ratePerSecond, plan.connections);

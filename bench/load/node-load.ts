@@ -1,4 +1,4 @@
-/** Load by a Node process of our own, where wrk is not there or reads too slowly. */
+/** Load by a Node process, where wrk is missing, reads too slowly, or cannot send the requests. */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ import type { LoadGenerator, LoadResult } from './load.ts';
 const run = promisify(execFile);
 const program = fileURLToPath(new URL('node-load-process.ts', import.meta.url));
 
-/** The generator, on these cores. */
+/** Creates the generator, on these cores. */
 export function nodeGenerator(cores: CoreList | undefined): LoadGenerator {
   return {
     name: 'node',

@@ -1,23 +1,23 @@
-/** Sends requests at a steady rate, on whichever connection is free. */
+/** Sends requests at a steady rate, on any free connection. */
 
 import { performance } from 'node:perf_hooks';
 
-/** What can ask. */
+/** A connection that can send a request. */
 interface Asking {
   ask(dueAt: number): void;
 }
 
-/** Gives requests to connections when they are due. */
+/** Passes requests to connections when they are due. */
 export interface Pacer {
-  /** A connection that can ask. */
+  /** Offers a connection that can send a request. */
   offer(connection: Asking): void;
-  /** How long those have waited that are due and for which no connection has been free, in milliseconds. */
+  /** Returns, for each due request that is not sent because no connection is free, how long it has waited, in milliseconds. */
   overdue(): number[];
 }
 
 /**
- * Begins when so many connections are ready. It looks at the clock again and again, as a timer would be late by more than
- * some answers take: its core is its own.
+ * Creates a pacer, which starts sending once `connections` connections are ready. It polls the clock, because a timer
+ * would be late by more than some responses take. The load has a core of its own, so polling disturbs no other process.
  */
 export function createPacer(ratePerSecond: number, connections: number): Pacer {
   const intervalMs = 1000 / ratePerSecond;

@@ -1,4 +1,4 @@
-/** The requests of a plan, as text, one after the other. */
+/** Generates the requests of a plan as HTTP/1.1 text. */
 
 import { distinctFile } from '../sample-file.ts';
 import type { MediaPlan, ObjectsPlan, RequestPlan } from './load.ts';
@@ -7,13 +7,10 @@ const userAgents = 500;
 const referrers = 1000;
 const languages = ['en-GB,en;q=0.9', 'de-DE,de;q=0.9,en;q=0.7', 'ja,en-US;q=0.8,en;q=0.6'];
 
-/** The one Accept-Encoding of all browsers. */
+/** Accept-Encoding of all simulated browsers. */
 export const acceptEncoding = 'gzip, deflate, br, zstd';
 
-/**
- * The fields of a browser's request in three pieces: what stands before the number of the user agent, the language, and the
- * number of the referrer.
- */
+/** The fields of a browser's request in three pieces: before the user agent's number, the language, and the referrer's number. */
 export const browserHead = {
   userAgents,
   referrers,
@@ -28,7 +25,7 @@ export const browserHead = {
   beforeReferrer: '\r\nReferer: https://www.example.org/gallery/page-',
 };
 
-/** Makes the next request of a plan, at a port of loopback, with each call. */
+/** Returns a function that creates the next request of a plan with each call. `port` is the proxy's port of loopback. */
 export function createRequests(port: number, request: RequestPlan): () => string {
   const requestText = (path: string, range: string, method = 'GET'): string =>
     `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${range}\r\n`;
@@ -59,13 +56,13 @@ export function createRequests(port: number, request: RequestPlan): () => string
   }
 }
 
-/** The path of the file that a random number from 0 to below 1 chooses. */
+/** Returns the path of the file that a random number (0 inclusive, 1 exclusive) selects. */
 export function objectPath({ series, count, sizeBytes, popularity }: ObjectsPlan, random: number): string {
   const index = popularity === 'even' ? Math.floor(random * count) : Math.floor(count ** random) - 1;
   return distinctFile(series, index, sizeBytes).path;
 }
 
-/** The entity tag that the origin gives to a file. */
+/** Returns the entity tag that the window origin sends for a file. */
 export function etagOf(path: string): string {
   return `"${path.slice(path.lastIndexOf('/') + 1)}"`;
 }

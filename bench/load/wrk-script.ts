@@ -1,11 +1,11 @@
-/** What wrk asks, in its Lua, and how it tells the result. */
+/** The Lua script with which wrk creates the requests and prints the result as JSON. */
 
 import { BenchFault } from '../fault.ts';
 import { distinctPatternBytes, distinctStepBytes } from '../sample-file.ts';
 import type { RequestPlan } from './load.ts';
 import { browserHead } from './requests.ts';
 
-/** A script for a plan at a port of loopback. Without a `request` function wrk repeats its one request at no cost. */
+/** Returns the script for a plan at a port of loopback. Without a `request` function wrk repeats one request at no cost. */
 export function wrkScript(port: number, request: RequestPlan): string {
   return `${requestFunction(port, request)}
 function done(summary, latency)
@@ -46,10 +46,10 @@ function request()
 end`;
     }
     case 'media':
-      throw new BenchFault('wrk does not ask for media');
+      throw new BenchFault('the script of wrk has no media requests');
     case 'objects': {
       const { series, count, sizeBytes, popularity, head, question, fields: more = '' } = request;
-      if (question?.method === 'HEAD') throw new BenchFault('wrk waits for the body of an answer to HEAD');
+      if (question?.method === 'HEAD') throw new BenchFault('wrk would wait for the body of a response to HEAD');
       const [beforeEtag = '', afterEtag] = question?.fields.split('{etag}') ?? [];
       const etag = `"\\"" .. start .. "-" .. start + ${sizeBytes} .. "\\""`;
       const asked = afterEtag === undefined ? '' : ` .. ${etag} .. ${luaText(afterEtag)}`;
@@ -72,7 +72,7 @@ end`;
   }
 }
 
-/** A text as Lua writes it. */
+/** Returns a text as a Lua string literal. */
 function luaText(text: string): string {
   return JSON.stringify(text);
 }

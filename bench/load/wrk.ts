@@ -1,4 +1,4 @@
-/** Load by wrk. It reads every byte, 8 KiB at a time, and parses every answer. */
+/** Load by wrk, which reads every byte, 8 KiB at a time, and parses every response. */
 
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -11,22 +11,22 @@ import { wrkScript } from './wrk-script.ts';
 
 const run = promisify(execFile);
 
-/** No head of an answer is longer, in bytes. */
+/** Maximum length of a response head, in bytes. */
 const longestHeadBytes = 2048;
 
-/** Where wrk is, where its scripts may be written, and on which cores it runs. */
+/** The path of wrk, the folder for its scripts, and its cores. */
 export interface WrkPlace {
   readonly program: string;
   readonly scratch: string;
   readonly cores: CoreList | undefined;
 }
 
-/** The generator. One thread for each core. */
+/** Creates the generator. It uses a thread for each core that a plan names, otherwise one. */
 export function wrkGenerator({ program, scratch, cores }: WrkPlace): LoadGenerator {
   return {
     name: 'wrk',
     async run(port, plan) {
-      if (plan.ratePerSecond !== undefined) throw new BenchFault('wrk sends as fast as it can, and no slower');
+      if (plan.ratePerSecond !== undefined) throw new BenchFault('wrk cannot send at a fixed rate');
       const script = join(scratch, 'load.lua');
       await writeFile(script, wrkScript(port, plan.request));
       const { connections, seconds, request } = plan;
@@ -48,7 +48,7 @@ export function wrkGenerator({ program, scratch, cores }: WrkPlace): LoadGenerat
   };
 }
 
-/** wrk takes any 2xx and 3xx for a success: a whole file in place of a range shows in the bytes. */
+/** Adds a failure where the number of bytes is implausible: wrk counts any 2xx and 3xx as success, also a 200 for a range. */
 function checked({ request, connections }: LoadPlan, result: LoadResult): LoadResult {
   const bodyBytes = bodyBytesOf(request);
   const most = (result.requests + connections) * (bodyBytes + longestHeadBytes);

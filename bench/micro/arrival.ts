@@ -1,4 +1,4 @@
-/** What a listener and the router make of the head of a request. */
+/** The listener's and the router's checks of a request head. */
 
 import { isAuthority, readRequestFraming, readTarget } from '../../src/listener/receive.ts';
 import { cacheKey } from '../../src/routing/cache-key.ts';
@@ -11,7 +11,6 @@ const [path = '', query = ''] = target.split(/(?=\?)/);
 const keyParts = { originScope: 'http://origin.example:8080/', scheme: 'http', authority, path, query } as const;
 const upload = [...requestFields, ['content-length', '123456'] as const];
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'readTarget, origin-form', call: () => readTarget('GET', target, 'http') },
   { name: 'readTarget, absolute-form', call: () => readTarget('GET', `http://${authority}${target}`, 'http') },

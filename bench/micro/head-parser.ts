@@ -1,4 +1,4 @@
-/** Heads and bodies of requests as HTTP/1.1 brings them: what each request goes through. */
+/** Parsing the heads and bodies of HTTP/1.1 requests. */
 
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
 import { ChunkedDecoder } from '../../src/listener/http1/request-body.ts';
@@ -33,7 +33,6 @@ function parseAndReceive(bytes: Buffer): unknown {
 
 const chunks = Buffer.from(`${`4000\r\n${'x'.repeat(0x4000)}\r\n`.repeat(3)}0\r\n\r\n`, 'latin1');
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: `a head of 1 field, ${small.length} bytes`, call: () => parse(small) },
   { name: `a head of ${lines.length} fields, ${usual.length} bytes`, call: () => parse(usual) },

@@ -1,4 +1,4 @@
-/** Heads of HTTP/1.1: of requests as they are read, of responses as they are written. */
+/** HTTP/1.1 heads: reading those of requests, writing those of responses. */
 
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
 import { DateLine, formatFieldLines } from '../../src/listener/http1/response-writer.ts';
@@ -14,7 +14,6 @@ const parser = new HeadParser(limits);
 const fields = [...stored.fields, ['age', '60'] as const, ['cache-status', 'rangeway; hit; ttl=86340'] as const];
 const dateLine = new DateLine();
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   {
     name: 'HeadParser.read, a head in one piece',

@@ -1,4 +1,4 @@
-/** What a hit takes: the fields of its response and of the request that the origin would get, and the whole road. */
+/** The parts of a hit (the fields of its response, and of a request to the origin), and a whole hit. */
 
 import { representationFields } from '../../src/delivery/response-fields.ts';
 import { forwardedRequestFields, forwardedResponseFields } from '../../src/guard/fields/forwarding.ts';
@@ -22,9 +22,9 @@ const terms = { facts, isReuse: true, isPartial: true, now, forward };
 let passedMs = 0;
 const startAt = Date.UTC(2026, 0, 1);
 
-/** One stored object of 64 KiB, and the road to it. */
+/** A handler with one stored object of 64 KiB. */
 const ground = new RoadGround({
-  // One that may be looked at any number of times.
+  // `now` of the fake clock throws after too many readings in one turn of the event loop; this one does not.
   clock: { ...createFakeClock(startAt), now: () => startAt + passedMs },
   origin: createAnsweringOrigin({
     bytes: new Uint8Array(65_536),
@@ -43,7 +43,6 @@ const requests = ranges.map((range): ProxyRequest => {
 const whole = { bytesSent: 1024, complete: true };
 const ask = (asked: ProxyRequest | undefined) => ground.handler(asked ?? line) as ProxyResponse;
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'selectSpan', call: (turn) => selectSpan(ranges[turn & 63] ?? '', sizeBytes) },
   { name: 'representationFields, of a part', call: () => representationFields(stored, terms) },

@@ -1,4 +1,4 @@
-/** What a line of the log costs, to the bytes that are given to the system; the writing of them is not in it. */
+/** The cost of a log line, up to the bytes that are passed to the system. The write itself is not included. */
 
 import { LineBuffer } from '../../src/cli/process-log.ts';
 import { systemClock } from '../../src/setup/system.ts';
@@ -20,7 +20,6 @@ const hits = Array.from({ length: 1000 }, (_, at) => ({ ...event, target: `/medi
 const searches = hits.map((hit, at) => ({ ...hit, target: `${hit.target}?v=${at}&lang=en` }));
 const signed = hits.map((hit) => ({ ...hit, target: `${hit.target}?expires=1&signature=abc` }));
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'request line', call: (turn) => write(log, hits, turn) },
   { name: 'request line, with a query', call: (turn) => write(log, searches, turn) },

@@ -1,4 +1,4 @@
-/** Which stored entry serves a request. */
+/** Choosing the stored entry that answers a request. */
 
 import { SpanSet } from '../../src/bytes/span.ts';
 import { decideBypass, planAnswer } from '../../src/cache/lookup/lookup.ts';
@@ -9,7 +9,7 @@ import { now, policy, request, requestFields, sizeBytes, stored } from '../micro
 
 const inquiry = { request, originFields: requestFields, policy };
 
-/** The entry of one Accept-Encoding, whole and current. */
+/** Returns a complete, fresh entry for one Accept-Encoding. */
 function entryFor(encoding: string): StoredEntry {
   const metadata = { ...stored, nominated: [['accept-encoding', normalValue('accept-encoding', encoding)]] as const };
   return {
@@ -29,7 +29,6 @@ function entryFor(encoding: string): StoredEntry {
 const one = [entryFor('identity')];
 const four = ['br', 'gzip', 'zstd', 'identity'].map(entryFor);
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'decideBypass, no reason', call: () => decideBypass(inquiry) ?? 'none' },
   { name: 'planAnswer, one variant', call: (turn) => planAnswer(one, inquiry, now + (turn & 1023)) },

@@ -1,4 +1,4 @@
-/** Range and Content-Range: what each request for a part goes through. */
+/** Parsing and selecting ranges, as for each range request. */
 
 import {
   formatContentRange,
@@ -14,7 +14,7 @@ const sizeBytes = 1024 ** 3;
 const limits = { maxRanges: 16 };
 const options = { coalesceGapBytes: 80 };
 
-/** Ranges of 64 KiB, as the load asks for them. */
+/** Ranges of 64 KiB, as the load requests them. */
 const starts = Array.from({ length: 64 }, (_, index) => (index * 16_777_213) % (sizeBytes - 65_536));
 const closed = starts.map((start) => `bytes=${start}-${start + 65_535}`);
 const closedSpecs = starts.map((start): RangeSpec[] => [{ kind: 'closed', first: start, last: start + 65_535 }]);
@@ -23,7 +23,6 @@ const severalParsed = parseRange(several, limits);
 const severalSpecs = severalParsed.kind === 'set' ? severalParsed.specs : [];
 const contentRanges = starts.map((start) => `bytes ${start}-${start + 65_535}/${sizeBytes}`);
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'parseRange, one range', call: (turn) => parseRange(closed[turn & 63] ?? '', limits) },
   { name: 'parseRange, a suffix', call: () => parseRange('bytes=-65536', limits) },

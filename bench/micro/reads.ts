@@ -1,4 +1,4 @@
-/** What a range of 64 KiB costs that is not in memory: reading the pieces that it lies in, and checking them. */
+/** The cost of a 64 KiB range that is not in memory: reading the pieces that contain it, and checking them. */
 
 import { openSync, readSync } from 'node:fs';
 import { readFileInto } from '../../src/setup/store.ts';
@@ -13,7 +13,7 @@ const block = patternBytes(0, 256 * KiB);
 const trace = tracedSumOf('0000000001', 0, block).trace ?? new Uint32Array();
 const pieces = block.subarray(pieceBytes, pieceBytes + 72 * KiB);
 
-// Any large file that the system has in memory will do.
+// Any large file in the page cache will do.
 const file = openSync(process.execPath, 'r');
 const reads = new QuickReads({ elapsed: () => performance.now(), readSync, readFileInto, after: () => () => {} });
 const buffers = new LentBuffers();
@@ -21,7 +21,6 @@ const buffers = new LentBuffers();
 const kept = new MemoryTier({ maxSizeBytes: 64 * KiB * KiB });
 for (let index = 0; index < 128; index += 1) kept.keepBlock('0000000001', index, block);
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'a block that is in memory', call: (turn) => kept.block('0000000001', turn & 127) },
   { name: 'check 72 KiB of a block', call: () => matchesTrace(trace, 1, pieces) },

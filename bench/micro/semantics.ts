@@ -1,4 +1,4 @@
-/** The rules that each request for something stored goes through. */
+/** The rules of RFC 9110 and RFC 9111 for a request with a stored response. */
 
 import { formatCacheStatus } from '../../src/semantics/cache-status.ts';
 import { ageSeconds, freshnessLifetime } from '../../src/semantics/freshness.ts';
@@ -13,7 +13,6 @@ const resumed = { method: 'GET', fields: [...requestFields, ['if-range', '"5e0be
 const known = { method: 'GET', fields: [...requestFields, ['if-none-match', '"a", "5e0be100-40000000"'] as const] };
 const reuse = { requestFields, hasRange: true, stored, policy };
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'evaluatePreconditions, Range alone', call: () => evaluatePreconditions(plain, stored, now) },
   { name: 'evaluatePreconditions, If-Range', call: () => evaluatePreconditions(resumed, stored, now) },

@@ -3,12 +3,11 @@
 import { SpanSet } from '../../src/bytes/span.ts';
 import type { MicroCase } from '../micro-case.ts';
 
-/** What a player that has sought sixty-four times leaves: runs with gaps between them. */
+/** The blocks that a player leaves behind after 64 seeks: runs with gaps between them. */
 const runs = Array.from({ length: 64 }, (_, index) => ({ start: index * 1000, end: index * 1000 + 600 }));
 const scattered = new SpanSet(runs);
 const growing = new SpanSet();
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'hasAll, of 64 runs', call: (turn) => scattered.hasAll({ start: turn & 32_767, end: (turn & 32_767) + 9 }) },
   {

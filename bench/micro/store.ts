@@ -1,4 +1,4 @@
-/** What a hit asks of the stores: finding its entry, its blocks, and whether they are as they were written. */
+/** The store's part of a hit: finding the entry and its blocks, and verifying a block's checksum. */
 
 import { blockSum } from '../../src/store/disk/bodies/block-sums.ts';
 import { parseRow, rowSum } from '../../src/store/disk/index/index-rows.ts';
@@ -35,7 +35,6 @@ const row = {
 };
 const block = patternBytes(0, 256 * KiB);
 
-/** The cases. */
 export const cases: readonly MicroCase[] = [
   { name: 'peek in memory, of 1,024 keys', call: (turn) => store.peek(keys[turn & 1023] ?? '') },
   { name: 'peek in memory, a key that is not there', call: () => store.peek('none') },

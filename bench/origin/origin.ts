@@ -1,42 +1,42 @@
-/** The origin of a workload, and what it was asked. */
+/** Starts the origin of a workload as a process, and reads its counters. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { type CoreList, pinned } from '../cores.ts';
 
-/** What an origin has and how fast it is. */
+/** The files and the speed of an origin. */
 export type OriginOptions = WindowOriginOptions | PeriodicOriginOptions;
 
-/** A legacy origin, for what is timed: its files are windows on a pattern. */
+/** A legacy origin for timed workloads: its files are windows on a pattern. */
 export interface WindowOriginOptions {
   readonly kind: 'windows';
-  /** Files end before this offset of the pattern. */
+  /** Length of the pattern: all windows lie in it. */
   readonly patternBytes: number;
-  /** The speed of its line; undefined where it is as fast as it can be. */
+  /** Speed of the origin's line; undefined: unlimited. */
   readonly bytesPerSecond: number | undefined;
-  /** The value of Vary that all answers have. */
+  /** Value of Vary in all responses. */
   readonly vary?: string;
 }
 
-/** An origin for what is counted: every path is the same large body. */
+/** An origin for counted workloads: every path has the same large body. */
 export interface PeriodicOriginOptions {
   readonly kind: 'periodic';
   readonly sizeBytes: number;
-  /** Whether it answers `Range` and `If-Range`, or always sends the whole. */
+  /** Whether the origin answers `Range` and `If-Range`; otherwise it always sends the whole. */
   readonly hasRanges: boolean;
-  /** For each path: the offsets at which transfers are cut off, each of them once. */
+  /** Offsets at which the origin cuts off a transfer: each offset once per path. */
   readonly cutAt: readonly number[];
-  /** The speed of its line. */
+  /** Speed of the origin's line. */
   readonly bytesPerSecond: number;
 }
 
-/** What an origin was asked so far. */
+/** The work of an origin since its start. */
 export interface OriginCounters {
   readonly requests: number;
-  /** Of transfers that broke off, as much as was sent. */
+  /** Body bytes sent, including those of transfers that broke off. */
   readonly bodyBytes: number;
-  /** Paced responses that are under way. */
+  /** Paced responses in progress. */
   readonly running: number;
 }
 
@@ -51,11 +51,11 @@ const programs = {
   periodic: fileURLToPath(new URL('periodic-origin-process.ts', import.meta.url)),
 } as const;
 
-/** Starts an origin on these cores. It ends when it is disposed, or when this process ends. */
+/** Starts an origin on these cores. It ends on disposal, or when this process ends. */
 export async function startOrigin(options: OriginOptions, cores: CoreList | undefined): Promise<Origin> {
   const [command = '', ...args] = pinned(cores, [process.execPath, programs[options.kind], JSON.stringify(options)]);
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-  const told = async (): Promise<unknown> => {
+  const nextMessage = async (): Promise<unknown> => {
     const failure = new AbortController();
     const ended = () => failure.abort(new Error('the origin has ended'));
     child.once('exit', ended);
@@ -66,11 +66,11 @@ export async function startOrigin(options: OriginOptions, cores: CoreList | unde
       child.off('exit', ended);
     }
   };
-  const { port } = (await told()) as { port: number };
+  const { port } = (await nextMessage()) as { port: number };
   return {
     port,
     counters: async () => {
-      const answer = told();
+      const answer = nextMessage();
       child.send('counters');
       return (await answer) as OriginCounters;
     },

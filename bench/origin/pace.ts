@@ -1,11 +1,11 @@
-/** What the origins need to send at the speed of a line. */
+/** The clock and the burst size with which origins pace their bodies. */
 
 import type { Clock } from '../../src/http/clock.ts';
 
-/** What may pass at once after a rest, in bytes; timers are late by less than this takes. */
+/** Bytes that may be sent at once after a pause; sending them takes longer than a timer is usually late. */
 export const burstBytes = 256 * 1024;
 
-/** Time as the system has it, in milliseconds. */
+/** A clock on the process's monotonic time, in milliseconds, and on its timers. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   after(delayMs, callback) {

@@ -1,6 +1,6 @@
 /**
- * The origin as a process, for what is counted: every path is the same large body, made up as it is sent. It knows ranges
- * or not, names its version by a strong ETag, and cuts transfers off where it is told to.
+ * The periodic origin as a process, for counted workloads. Every path has the same large body, computed while it is sent.
+ * Its options say whether it supports ranges and where it cuts transfers off. It sends a strong ETag.
  */
 
 import { createServer, type ServerResponse } from 'node:http';
@@ -14,10 +14,10 @@ import { burstBytes, systemClock } from './pace.ts';
 const etag = '"periodic"';
 
 const { sizeBytes, hasRanges, cutAt, bytesPerSecond } = JSON.parse(process.argv[2] ?? '') as PeriodicOriginOptions;
-// One bucket for all connections: it stands for the origin's line.
+// All connections share one bucket: the origin's line.
 const bucket = createTokenBucket({ bytesPerSecond, burstBytes }, systemClock);
 const counters = { requests: 0, bodyBytes: 0, running: 0 } satisfies OriginCounters;
-/** By path, where its transfers are still to be cut off. */
+/** The offsets of the cuts that are still to come, by path. */
 const cutsLeft = new Map<string, number[]>();
 
 const server = createServer((request, response) => {
@@ -30,11 +30,11 @@ const server = createServer((request, response) => {
 });
 
 process.on('message', () => process.send?.(counters));
-// The benchmark is gone, whatever ended it.
+// The benchmark has ended.
 process.on('disconnect', () => process.exit());
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
 
-/** `bytes=a-b`, `bytes=a-` and `bytes=-n` only: whoever asks in another way gets the whole (RFC 9110 §14.2). */
+/** Parses `bytes=a-b`, `bytes=a-` and `bytes=-n`. Any other value is ignored, which RFC 9110 §14.2 allows: the client gets the whole. */
 function parseRange(value: string | undefined): Span | undefined {
   const [, first, last] = /^bytes=(?!-$)([0-9]{0,15})-([0-9]{0,15})$/.exec(value ?? '') ?? [];
   if (first === undefined) return undefined;
@@ -62,24 +62,24 @@ async function answer(response: ServerResponse, path: string, part: Span | undef
   try {
     const cut = takeCut(path, span);
     await sendBody(response, { start: span.start, end: cut ?? span.end });
-    // What was written still arrives, then the connection ends: the other side knows exactly as much as was sent.
+    // The bytes that were written still arrive before the connection ends: the proxy receives exactly what was counted.
     if (cut === undefined) response.end();
     else response.destroy();
   } catch {
-    // The client has left: the counters say how much was sent before.
+    // The client has left. The bytes sent until then are counted.
   } finally {
     counters.running -= 1;
   }
 }
 
-/** The first offset within this transfer at which it is to be cut off; each one is used once. */
+/** Returns the first cut inside this transfer, and removes it; undefined where there is none. */
 function takeCut(path: string, { start, end }: Span): number | undefined {
   const left = cutsLeft.get(path) ?? [];
   const index = left.findIndex((offset) => start < offset && offset < end);
   return index < 0 ? undefined : left.splice(index, 1)[0];
 }
 
-/** Counts what the system has taken, piece by piece: nothing waits in this process when a client leaves. */
+/** Sends piece by piece, and counts a piece once the system has accepted it: no bytes wait in this process when a client leaves. */
 async function sendBody(response: ServerResponse, span: Span): Promise<void> {
   for await (const piece of paceBody(piecesOf(span), bucket, systemClock)) {
     await new Promise<void>((resolve, reject) => {

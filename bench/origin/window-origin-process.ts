@@ -1,4 +1,4 @@
-/** The origin as a process: a legacy server that sends whole files only, fast enough not to be what is measured. */
+/** The window origin as a process: a legacy server that sends whole files only, fast enough not to be the bottleneck. */
 
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
@@ -11,7 +11,7 @@ import { burstBytes, systemClock } from './pace.ts';
 
 const options = JSON.parse(process.argv[2] ?? '') as WindowOriginOptions;
 const pattern = patternOf(options.patternBytes);
-// One bucket for all connections: it stands for the origin's line.
+// All connections share one bucket: the origin's line.
 const bucket =
   options.bytesPerSecond === undefined
     ? undefined
@@ -29,7 +29,7 @@ const server = createServer({ noDelay: true }, (socket) => {
     for (let end = received.indexOf('\r\n\r\n'); end >= 0; end = received.indexOf('\r\n\r\n')) {
       const path = received.split(' ', 2)[1] ?? '';
       received = received.slice(end + 4);
-      // Paced answers take their time, and the next one comes after them; the others are written at once.
+      // Paced responses of a connection are sent one after the other. Without pacing a response is written at once.
       if (bucket === undefined) answerAtOnce(socket, path);
       else answered = (answered ?? Promise.resolve()).then(() => answerPaced(socket, path, bucket));
     }
@@ -37,7 +37,7 @@ const server = createServer({ noDelay: true }, (socket) => {
 });
 
 process.on('message', () => process.send?.(counters));
-// The benchmark is gone, whatever ended it.
+// The benchmark has ended.
 process.on('disconnect', () => process.exit());
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
 
@@ -59,7 +59,7 @@ async function answerPaced(socket: Socket, path: string, pace: TokenBucket): Pro
   try {
     await pipeline(Readable.from(counted(paceBody([body], pace, systemClock))), socket, { end: false });
   } catch {
-    // The client has left: the counters say how much was sent before.
+    // The client has left. The bytes sent until then are counted.
   } finally {
     counters.running -= 1;
   }
@@ -72,7 +72,7 @@ async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
   }
 }
 
-/** The whole in one memory, so that every body is a part of it. */
+/** Returns the whole pattern in one array, so that every body is a view of it. */
 function patternOf(sizeBytes: number): Uint8Array {
   const bytes = new Uint8Array(sizeBytes);
   for (let offset = 0; offset < sizeBytes; ) {

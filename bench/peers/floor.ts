@@ -1,7 +1,7 @@
 /**
- * What Node costs without a proxy: a bare server that parses the head by one regular expression, looks the path up in one Map and
- * writes once. What it has not got it fetches by undici and writes into one file for each body. It knows no rule of HTTP
- * caching: it is no peer but the floor under Rangeway's figures.
+ * The cost of Node without a proxy: a bare server that parses the head with one regular expression, looks up the path in one
+ * Map and writes once. It fetches missing bodies with undici and writes each into a file. It follows no rule of HTTP
+ * caching: it is no real peer, but a lower bound for Rangeway's costs.
  */
 
 import { open, read, writeFile } from 'node:fs';
@@ -19,22 +19,22 @@ import { startServer } from './server-process.ts';
 
 const program = fileURLToPath(import.meta.url);
 
-/** The name under which the floor stands in tables. */
+/** Name of the floor in tables. */
 export const floorName = 'floor';
 
 export const floorPeer: Peer = {
   name: floorName,
   version: `of bare Node ${process.versions.node}`,
   async start(place) {
-    if (place.workers > 1) throw new BenchFault('it has one process');
+    if (place.workers > 1) throw new BenchFault('it has no workers');
     return await startServer([process.execPath, program, JSON.stringify(place)], place);
   },
 };
 
-/** Bodies are kept in memory until there are so many bytes of them, as many as Rangeway keeps by default. */
+/** Bytes of bodies that may still be kept in memory. It starts at Rangeway's default memory size. */
 let memoryLeftBytes = 128e6;
 
-/** Larger buffers are not kept, in bytes. */
+/** Buffers larger than this are not reused. */
 const longestLentBytes = 2 * 1024 * 1024;
 
 interface Entry {
@@ -43,13 +43,13 @@ interface Entry {
   readonly etag: string;
   readonly lastModified: string;
   readonly sizeBytes: number;
-  /** Undefined where it is read from its file. */
+  /** Undefined where the body is read from `file`. */
   readonly body: Buffer | undefined;
   readonly file: string;
   descriptor: number | undefined;
 }
 
-/** What is asked of an entry. */
+/** A request for an entry. */
 interface Question {
   readonly method: string | undefined;
   readonly path: string;
@@ -59,7 +59,7 @@ interface Question {
   readonly ifRange: string | undefined;
 }
 
-/** What is answered: the spans are all that is sent of the body. */
+/** A response: its status, and the spans of the body that a 206 sends. */
 interface Reply {
   readonly status: number;
   readonly spans: readonly (readonly [start: number, end: number])[];
@@ -188,7 +188,7 @@ function replyTo({ etag, lastModified, sizeBytes }: Entry, question: Question): 
   return { status: 206, spans };
 }
 
-/** Gives head and bytes in one piece: of memory, or of a lent buffer that one read has filled. */
+/** Writes head and body in one piece, from a lent buffer into which the body is copied from memory or read from the file. */
 function readSpan(
   entry: Entry,
   head: string,
@@ -221,7 +221,7 @@ function readSpan(
   });
 }
 
-/** One that was given back, if it is large enough. */
+/** Returns a buffer that was given back, if it is large enough; otherwise a new one. */
 function takeBuffer(sizeBytes: number): Buffer {
   const buffer = lent.pop();
   return buffer !== undefined && buffer.length >= sizeBytes
@@ -229,7 +229,7 @@ function takeBuffer(sizeBytes: number): Buffer {
     : Buffer.allocUnsafeSlow(Math.max(sizeBytes, 4096));
 }
 
-/** Fetches a body as it is told in events, which costs undici least. */
+/** Fetches a body by undici's `dispatch`, its cheapest interface. */
 function fetchEntry(origin: Pool, path: string, file: string): Promise<Entry> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

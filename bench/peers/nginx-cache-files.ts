@@ -1,4 +1,4 @@
-/** Many files in the cache of nginx, made from one that it has written. */
+/** Fills the cache of nginx with copies of one file that nginx has written. */
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -7,13 +7,13 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { BenchFault } from '../fault.ts';
 
-/** What stands before the key in each file, behind a header of fixed length that has the key's checksum in it. */
+/** The text before the key in each cache file. Before it is a header of fixed length, which contains the key's checksum. */
 const beforeKey = '\nKEY: ';
 
-/** So many files are written before other work gets its turn. */
+/** Number of files that are written in one turn of the event loop. */
 const filesAtOnce = 1000;
 
-/** See `Peer.multiply`. The cache has `levels=1:2`. Throws `BenchFault` where there is not one file of the usual form. */
+/** Implements `Peer.multiply` for a cache with `levels=1:2`. Throws `BenchFault` unless there is exactly one file, of the known format. */
 export async function multiplyNginxFiles(
   dir: string,
   entries: number,
@@ -27,8 +27,7 @@ export async function multiplyNginxFiles(
   const keyAt = bytes.indexOf(beforeKey) + beforeKey.length;
   const key = bytes.toString('latin1', keyAt, bytes.indexOf('\n', keyAt));
   const sumAt = bytes.subarray(0, keyAt).indexOf(littleEndian(crc32(key)));
-  if (sumAt < 0 || !key.endsWith(pathOf(0)))
-    throw new BenchFault('the files of nginx have another form than was known');
+  if (sumAt < 0 || !key.endsWith(pathOf(0))) throw new BenchFault('the cache files of nginx have an unknown format');
   for (let number = 1; number < entries; number += 1) {
     if (number % filesAtOnce === 0) await setImmediate();
     const copyKey = key.replace(pathOf(0), pathOf(number));

@@ -1,4 +1,4 @@
-/** nginx's configuration: set up for speed, with the same duties as Rangeway. */
+/** Creates nginx's configuration: set up for speed, with the same duties as Rangeway. */
 
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -12,15 +12,15 @@ import {
   pageOrigin,
 } from './peer.ts';
 
-/** What a configuration is written for. */
+/** The options of a configuration. */
 export interface NginxPlace extends PeerPlace {
-  /** Modules of this build that want a folder for temporary files, by the name in the option of their build. */
+  /** Modules of this build that need a folder for temporary files, by the name in their build option. */
   readonly tempPaths: readonly string[];
-  /** Whether it asks the origin for slices, each of which it stores by itself. */
+  /** Whether nginx requests slices from the origin, and stores each slice separately. */
   readonly isSliced: boolean;
 }
 
-/** As near to Rangeway's access, CORS and rate as it comes: what is compared, added and counted. */
+/** The nearest equivalent of Rangeway's access, CORS and rate options: the token is compared, fields are added, requests are counted. */
 const guard = {
   http: `map $http_authorization $is_allowed { default 0; "Bearer ${bearerToken}" 1; }
   map $http_origin $allowed_origin { default ""; "${pageOrigin}" $http_origin; }
@@ -38,7 +38,7 @@ const slices = `slice ${blockBytes};
       proxy_cache_key $uri$is_args$args$slice_range;
       proxy_set_header Range $slice_range;`;
 
-/** TLS as Rangeway speaks it where nothing is said; connections are not closed after a number of requests. */
+/** Returns the TLS and HTTP/2 settings that match Rangeway's defaults. */
 function tls({ certFile, keyFile }: Certificate): string {
   return `ssl_certificate ${certFile};
     ssl_certificate_key ${keyFile};
@@ -48,8 +48,8 @@ function tls({ certFile, keyFile }: Certificate): string {
 }
 
 /**
- * In the foreground, as the current user. `tcp_nopush` is off because with it a cached response waits 40 ms
- * for an acknowledgement; connections are not closed after a number of requests, as the other peers' are not.
+ * Returns a configuration for nginx in the foreground, as the current user. `tcp_nopush` is off, because with it a cached
+ * response waits 40 ms for an acknowledgement. Connections are not closed after a number of requests, as with the other peers.
  */
 export function nginxConfiguration(place: NginxPlace): string {
   const { dir, port, originPort, tempPaths, isSliced, isLogged, isGuarded, workers, certificate } = place;

@@ -1,4 +1,4 @@
-/** nginx as a caching proxy: it fetches slices where the origin has ranges and its build can, and otherwise whole files. */
+/** nginx as a caching proxy. It fetches slices where the origin has ranges and the build has the slice module; otherwise whole files. */
 
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { nginxConfiguration } from './nginx-configuration.ts';
 import type { FoundPeer } from './peer.ts';
 import { startServer } from './server-process.ts';
 
-/** Looks for nginx. */
+/** Finds nginx, its version and the modules of its build. */
 export function findNginx(): FoundPeer {
   const program = findProgram('nginx');
   if (program === undefined) return { kind: 'missing', name: 'nginx', hint: 'apt-get install nginx-light' };
@@ -27,7 +27,7 @@ export function findNginx(): FoundPeer {
         const file = join(dir, 'nginx.conf');
         const isSliced = originHasRanges && canSlice;
         await writeFile(file, nginxConfiguration({ ...place, tempPaths, isSliced }));
-        // Until it has read its configuration it writes where its packagers said.
+        // Without -e, nginx opens the error log of its package before it reads the configuration.
         const command = [program, '-p', dir, '-e', join(dir, 'error.log'), '-c', file];
         return await startServer(command, place);
       },

@@ -1,48 +1,48 @@
-/** What is measured: a caching proxy that can be started in front of an origin. */
+/** A peer: a caching proxy that can be started in front of an origin. */
 
 import type { CoreList } from '../cores.ts';
 
-/** How a peer is to run, where a workload wants something else than usual. */
+/** Settings of a workload that differ from the usual ones. */
 export interface PeerSettings {
   /**
-   * What it may keep in memory of its own, in bytes, where it is to read from the disk; enough for every entry where that is
-   * not said. nginx has the page cache alone.
+   * Maximum size of the peer's own memory cache, in bytes; undefined: enough for every entry. nginx has only the page cache,
+   * and ignores it.
    */
   readonly memoryBytes?: number;
-  /** Whether it runs with the options that it has where nothing is said, but for its addresses. */
+  /** Whether Rangeway runs with its default options, except for its addresses and directory. */
   readonly isDefault?: boolean;
-  /** Whether it writes a line for each request into a file. */
+  /** Whether Rangeway and nginx write a line for each request into a file. */
   readonly isLogged?: boolean;
-  /** Processes, or threads, that serve; one where that is not said. */
+  /** Number of worker processes; undefined: one. */
   readonly workers?: number;
-  /** Whether it speaks TLS, with HTTP/2, to its clients. */
+  /** Whether clients connect over TLS, with HTTP/1.1 or HTTP/2. */
   readonly isSecure?: boolean;
-  /** Whether it asks for a bearer token, has CORS for one origin, and limits the rate of each client. */
+  /** Whether Rangeway and nginx require a bearer token, allow CORS for one origin, and limit the rate of each client. */
   readonly isGuarded?: boolean;
-  /** The cores that it runs on, where those are not the proxy's usual ones. */
+  /** Cores of the peer, if not the usual ones of the proxy. */
   readonly cores?: CoreList;
-  /** One that has run, which it is to be once more: with its folder, and what is kept there, and its port. */
+  /** An earlier run of the peer that is to be continued: with its folder, its cache and its port. */
   readonly again?: RunningPeer;
 }
 
 /** Where a peer runs. */
 export interface PeerPlace {
-  /** Where it is to listen, on loopback. */
+  /** Port to listen on, on loopback. */
   readonly port: number;
   readonly originPort: number;
-  /** Whether the origin gives parts of files. */
+  /** Whether the origin supports ranges. */
   readonly originHasRanges: boolean;
-  /** A folder of its own, for its configuration and its cache; empty unless it is told to go on with what is there. */
+  /** The peer's own folder, for its configuration and its cache; empty unless an earlier run is continued. */
   readonly dir: string;
-  /** The cores that it is pinned to. */
+  /** Cores that the peer is pinned to; undefined: not pinned. */
   readonly cores: CoreList | undefined;
-  /** What it may keep in memory of its own, in bytes. */
+  /** Maximum size of the peer's own memory cache, in bytes. */
   readonly memoryBytes: number;
   readonly isDefault: boolean;
   readonly isLogged: boolean;
   readonly isGuarded: boolean;
   readonly workers: number;
-  /** Its certificate and key, as PEM files, where it speaks TLS. */
+  /** Certificate and key for TLS; undefined: no TLS. */
   readonly certificate: Certificate | undefined;
 }
 
@@ -52,43 +52,43 @@ export interface Certificate {
   readonly keyFile: string;
 }
 
-/** A proxy in front of the origin. */
+/** A running proxy in front of the origin. */
 export interface RunningPeer extends AsyncDisposable {
   readonly port: number;
   readonly dir: string;
-  /** Its process; with its children it is all of the peer. */
+  /** Id of the main process. It and its descendants are the whole peer. */
   readonly pid: number;
 }
 
-/** A proxy that is installed. */
+/** An installed proxy. */
 export interface Peer {
   readonly name: string;
   readonly version: string;
-  /** Starts it; resolves once it accepts connections. Throws `BenchFault` where it does not, or cannot do what it is to. */
+  /** Starts the peer, and resolves once it accepts connections. Throws `BenchFault` where it does not start or lacks a feature. */
   start(place: PeerPlace): Promise<RunningPeer>;
   /**
-   * Makes the one entry that it has kept in its folder, while it does not run, many; absent where nobody knows how.
-   * `pathOf` gives the path of each of them, as long as the one that is there.
+   * Copies the one entry in the folder of a stopped peer until there are `entries` of them; absent where the benchmark cannot
+   * do that. `pathOf(0)` is the path of the existing entry, `pathOf(n)` that of copy n. All paths have the same length.
    */
   readonly multiply?: (dir: string, entries: number, pathOf: (number: number) => string) => Promise<void>;
 }
 
-/** A peer, or what has to be installed for it to take part. */
+/** A peer, or the package to install for it. */
 export type FoundPeer =
   | { readonly kind: 'found'; readonly peer: Peer }
   | { readonly kind: 'missing'; readonly name: string; readonly hint: string };
 
-/** The unit in which peers fetch parts of files, in bytes: Rangeway's blocks, nginx's slices. */
+/** Unit in which peers fetch parts of files, in bytes: Rangeway's blocks, nginx's slices. */
 export const blockBytes = 256 * 1024;
 
-/** What clients of a guarded peer send. */
+/** Bearer token and Origin that clients send to a guarded peer. */
 export const bearerToken = 'bench-token-of-some-length';
 export const pageOrigin = 'https://app.example.org';
-/** What each client may send in a second: no load is stopped by it. */
+/** Allowed requests per second and client: more than any load sends. */
 export const guardedRate = 1_000_000;
 
-/** What all peers may keep in their caches at most, so that a long run of misses evicts in all of them, in bytes. */
+/** Maximum cache size of all peers, in bytes: a long run of misses evicts in all of them. */
 export const cacheSizeBytes = 4 * 1024 ** 3;
 
-/** Memory that holds the entry of every workload that is to be read from there, in bytes, with what is kept of it besides. */
+/** Memory in bytes that is enough for the entries of every workload, and for what a peer keeps besides their bodies. */
 export const ampleMemoryBytes = 2 * 1024 ** 3;

@@ -1,4 +1,4 @@
-/** Rangeway as people run it: one process, the disk store with memory in front of it. */
+/** Rangeway as a peer: the disk store with memory in front of it, one process unless a workload wants workers. */
 
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -11,15 +11,15 @@ import { startServer } from './server-process.ts';
 /** A checkout of Rangeway. */
 export interface Checkout {
   readonly name: string;
-  /** Its root folder, dependencies installed. */
+  /** Root folder, with installed dependencies. */
   readonly root: string;
-  /** Arguments of Node, before the program. */
+  /** Arguments of Node itself. */
   readonly nodeArgs: readonly string[];
-  /** Whether it is to have the system send from its files, as nginx has, where it knows `store.sendfile`. */
+  /** Whether `store.sendfile` is on, as nginx's sendfile is. A checkout without the option ignores it. */
   readonly sendsFiles: boolean;
 }
 
-/** Rangeway from a checkout. Requests are not logged, as they are not by the other peers. */
+/** Returns Rangeway from a checkout as a peer. Requests are logged only where a workload wants that, as with nginx. */
 export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Peer {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
   const sendfile = sendfileOptions(root);
@@ -42,18 +42,18 @@ export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Pe
   };
 }
 
-/** How a checkout is told to have the system send from its files, and not to; nothing where it cannot. */
+/** Returns the store options that turn sendfile on and off in a checkout; empty ones where it has no such option. */
 function sendfileOptions(root: string): Readonly<Record<'on' | 'off', { sendfile?: boolean }>> {
   const schema = readFileSync(join(root, 'config.schema.json'), 'utf8');
   const [, option] = /"sendfile": \{([^}]*)\}/.exec(schema) ?? [];
   if (option === undefined) return { on: {}, off: {} };
   const isNamed = option.includes('"enum"');
-  // Checkouts differ, and so the type of this one is not what counts.
+  // The other checkout may have another type for this option.
   const as = (value: unknown) => ({ sendfile: value as boolean });
   return isNamed ? { on: as('on'), off: as('off') } : { on: as(true), off: as(false) };
 }
 
-/** Who may pass, what pages may read, and how much each client may ask. */
+/** Returns the route options of a guarded peer: access, CORS and rate limit. */
 function guard(dir: string): Omit<ConfigInput['routes'][number], 'origin'> {
   return {
     access: { bearer: `file:${join(dir, 'tokens')}` },
@@ -78,7 +78,7 @@ function configuration(place: PeerPlace, sendfile: { sendfile?: boolean }, sends
           blockSizeBytes: blockBytes,
           ...sendfile,
         },
-    // All clients are one here.
+    // All connections come from one address, which counts as one client.
     limits: { connectionsPerClient: 0 },
     log: { level: isLogged ? 'info' : 'warn' },
     shutdownGraceSeconds: 0,

@@ -1,4 +1,4 @@
-/** A server as a process of its own, pinned to cores. */
+/** Runs a server as a process, pinned to cores. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,16 +10,16 @@ import { pinned } from '../cores.ts';
 import { BenchFault } from '../fault.ts';
 import type { PeerPlace, RunningPeer } from './peer.ts';
 
-/** How often a server that is starting is tried. */
+/** Interval between connection attempts to a starting server. */
 const retryMs = 10;
 
-/** How long a server may take to start, and to stop before it is killed. */
+/** Maximum time for a server to start, and to stop before it is killed. */
 const patienceMs = 10_000;
 
-/** The last of its output is kept, to tell why it failed, in characters. */
+/** Characters of the latest output that are kept, to report why a server failed. */
 const keptOutput = 4000;
 
-/** A port of loopback that nobody listens on. */
+/** Returns a free port of loopback. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -29,19 +29,22 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Starts a server that will listen on this port, and waits until it does. It never outlives this process. Throws `BenchFault`. */
+/**
+ * Starts a server, and resolves once it accepts connections on this port. The server is killed when this process exits.
+ * Throws `BenchFault` where it does not start.
+ */
 export async function startServer(
   command: readonly string[],
   { port, dir, cores, isLogged }: Pick<PeerPlace, 'port' | 'dir' | 'cores' | 'isLogged'>,
 ): Promise<RunningPeer> {
   const [program = '', ...args] = pinned(cores, command);
-  // A process group of its own, so that its workers can be killed with it.
   // A log of requests goes into a file, as the output of a service does.
   const log = isLogged ? openSync(join(dir, 'output.log'), 'a') : undefined;
+  // `detached` creates a process group, so that the server's workers can be killed with it.
   const child = spawn(program, args, { stdio: ['ignore', log ?? 'pipe', 'pipe'], detached: true });
   if (log !== undefined) closeSync(log);
   const kill = () => killGroup(child);
-  // Ahead of what removes the files that it has open.
+  // Prepended: the server must be killed before another listener removes the files that it has open.
   process.prependOnceListener('exit', kill);
   child.once('exit', () => process.off('exit', kill));
   let output = '';

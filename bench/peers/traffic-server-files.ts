@@ -1,9 +1,9 @@
-/** Traffic Server's configuration: set up for speed, with the same duties as Rangeway. */
+/** Creates Traffic Server's configuration: set up for speed, with the same duties as Rangeway. */
 
 import { join } from 'node:path';
 import { cacheSizeBytes, type PeerPlace } from './peer.ts';
 
-/** Its files, by their paths in its folder. */
+/** Returns the configuration files, by their paths in the peer's folder. */
 export function trafficServerFiles(place: PeerPlace): Readonly<Record<string, string>> {
   const { dir, originPort, certificate } = place;
   return {
@@ -20,7 +20,7 @@ export function trafficServerFiles(place: PeerPlace): Readonly<Record<string, st
   };
 }
 
-/** Where it finds things: all that it writes is in one folder. */
+/** Returns the layout of the folders: everything that Traffic Server writes is in one folder. */
 function layout(dir: string): string {
   const folders = { sysconfdir: 'etc', runtimedir: 'run', logdir: 'log', cachedir: 'cache', localstatedir: 'run' };
   return [
@@ -30,7 +30,7 @@ function layout(dir: string): string {
   ].join('\n');
 }
 
-/** One thread for the network, as the current user, no logs. Objects of any size may be in memory. */
+/** Returns the settings: one network thread, the current user, no logs, objects of any size in memory. */
 function records({ port, memoryBytes, certificate }: PeerPlace): string {
   const secure = certificate === undefined ? '' : ':ssl:proto=http2;http';
   const values: Readonly<Record<string, string | number>> = {
@@ -44,7 +44,7 @@ function records({ port, memoryBytes, certificate }: PeerPlace): string {
     'diags.show_location': 0,
     'url_remap.pristine_host_hdr': 1,
     'cache.ram_cache.size': memoryBytes,
-    // Least recently used, at the first use: the other way wants to see everything twice.
+    // LRU that keeps an object at its first use; the seen filter would keep it at the second use only.
     'cache.ram_cache.algorithm': 1,
     'cache.ram_cache.use_seen_filter': 0,
     'cache.ram_cache_cutoff': cacheSizeBytes,

@@ -1,4 +1,4 @@
-/** Apache Traffic Server: one thread for the network, and memory in front of its disk cache. */
+/** Apache Traffic Server as a peer: one network thread, and memory in front of the disk cache. */
 
 import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import type { FoundPeer } from './peer.ts';
 import { startServer } from './server-process.ts';
 import { trafficServerFiles } from './traffic-server-files.ts';
 
-/** Looks for Traffic Server. */
+/** Finds Traffic Server. */
 export function findTrafficServer(): FoundPeer {
   const name = 'traffic-server';
   const program = findProgram('traffic_server');

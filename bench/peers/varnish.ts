@@ -1,4 +1,4 @@
-/** Varnish: objects in memory, or in a file that is mapped into it where its memory is to be small. */
+/** Varnish as a peer: objects in memory, or in a mapped file where a workload limits the memory. */
 
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { findProgram } from '../programs.ts';
 import { ampleMemoryBytes, cacheSizeBytes, type FoundPeer, type PeerPlace } from './peer.ts';
 import { startServer } from './server-process.ts';
 
-/** Looks for Varnish, which compiles its configuration and so needs a compiler too. */
+/** Finds Varnish. It compiles its configuration, so it also needs a C compiler. */
 export function findVarnish(): FoundPeer {
   const program = findProgram('varnishd');
   if (program === undefined) return { kind: 'missing', name: 'varnish', hint: 'apt-get install varnish' };
@@ -19,7 +19,7 @@ export function findVarnish(): FoundPeer {
       name: 'varnish',
       version: version ?? 'of unknown version',
       async start(place) {
-        if (place.certificate !== undefined) throw new BenchFault('it speaks no TLS');
+        if (place.certificate !== undefined) throw new BenchFault('it has no TLS');
         if (place.workers > 1) throw new BenchFault('it has threads and no workers');
         await writeFile(join(place.dir, 'bench.vcl'), configuration(place));
         return await startServer([program, ...options(place)], place);
@@ -28,7 +28,7 @@ export function findVarnish(): FoundPeer {
   };
 }
 
-/** In the foreground, as the current user, without a port for commands. */
+/** Returns the arguments: in the foreground, as the current user, without a management port. */
 function options({ dir, port, memoryBytes }: PeerPlace): readonly string[] {
   const storage =
     memoryBytes < ampleMemoryBytes ? `file,${join(dir, 'storage')},${cacheSizeBytes}` : `malloc,${memoryBytes}`;

@@ -1,15 +1,15 @@
-/** Clients with one connection that cost the roads nothing: they read an answer and tell its status. */
+/** Minimal clients with one connection each. Their code is outside `src`, so a road does not count it. */
 
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 
 export interface Client extends Disposable {
-  /** Asks on 127.0.0.1, reads the whole answer, and gives its status. */
+  /** Sends a GET, reads the whole response, and resolves with its status. */
   ask(path: string, fields: Readonly<Record<string, string>>): Promise<number>;
 }
 
-/** HTTP/1.1. Answers are to have Content-Length, or none of a 304. */
+/** Opens an HTTP/1.1 client at 127.0.0.1. Responses must have Content-Length, except a 304. */
 export async function openHttp1Client(port: number): Promise<Client> {
   const socket = connect({ host: '127.0.0.1', port, noDelay: true });
   await once(socket, 'connect');
@@ -39,7 +39,7 @@ export async function openHttp1Client(port: number): Promise<Client> {
   };
 }
 
-/** HTTP/2 in cleartext. */
+/** Opens a client for HTTP/2 in cleartext at 127.0.0.1. */
 export async function openHttp2Client(port: number): Promise<Client> {
   const session = connectHttp2(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 1024 * 1024 } });
   await once(session, 'connect');

@@ -1,4 +1,4 @@
-/** Which functions of `src` have been called, and how often, as V8 counts it. */
+/** Counts the calls of each function in `src`, by V8's precise coverage. */
 
 import { readFileSync } from 'node:fs';
 import { Session } from 'node:inspector';
@@ -6,19 +6,19 @@ import { fileURLToPath } from 'node:url';
 
 const source = new URL('../../src/', import.meta.url).href;
 
-/** A function and its calls. */
+/** A function and the number of its calls. */
 export interface Called {
-  /** The file, from the root of the repository. */
+  /** Path from the root of the repository. */
   readonly file: string;
   readonly line: number;
   readonly name: string;
   readonly count: number;
-  /** V8's name of the script, and the offset of the function in it. */
+  /** V8's id of the script, and the function's offset in the script. */
   readonly scriptId: string;
   readonly offset: number;
 }
 
-/** Counts calls while it is there. Optimised code counts none, so everything runs unoptimised. */
+/** Counts calls until disposal. Meanwhile V8 runs everything unoptimised, because optimised code does not count calls. */
 export class CallCounts implements Disposable {
   readonly #session = new Session();
   readonly #texts = new Map<string, string>();
@@ -29,7 +29,7 @@ export class CallCounts implements Disposable {
     this.#session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
   }
 
-  /** What has been called since this was last asked for, by file and offset. */
+  /** Returns the functions called since the last `take`, by `file:offset`. */
   take(): Map<string, Called> {
     const calls = new Map<string, Called>();
     this.#session.post('Profiler.takePreciseCoverage', (error, { result }) => {
@@ -53,7 +53,7 @@ export class CallCounts implements Disposable {
     this.#session.disconnect();
   }
 
-  /** Node strips types by spaces, so that what runs has the lines of the file. */
+  /** Returns the text of a file. Node replaces types by spaces, so that the running code has the same lines. */
   #textOf(url: string): string {
     let text = this.#texts.get(url);
     if (text === undefined) {

@@ -1,4 +1,4 @@
-/** In which order functions are called: a debugger in a thread of its own stops the main thread at each of them. */
+/** Finds the order in which functions are called: a debugger in a worker thread stops the main thread at each function. */
 
 import { Session } from 'node:inspector';
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
@@ -7,21 +7,21 @@ import type { Called } from './coverage.ts';
 /** A function to stop at. */
 type Place = Pick<Called, 'scriptId' | 'offset'>;
 
-/** What the debugger is asked: to stop at these functions, to note where it stops from now on, and to end. */
+/** A command to the debugger: set breakpoints in these functions, start recording, or end. */
 type Message = readonly Place[] | 'begin' | 'end';
 
 const mostTries = 3;
 
-/** A function that is called again and again is stopped at so often. */
+/** After this many stops at a function, its breakpoint is removed. */
 const mostHits = 20;
 
-/** Tells the order of first calls during an action. */
+/** Records the order of first calls during an action. */
 export class CallOrder implements AsyncDisposable {
   readonly #worker = new Worker(new URL(import.meta.url));
 
   /**
-   * The indices of these functions in the order of their first calls. The debugger misses closures now and then, so that it has
-   * some tries; what V8 makes by itself, as for the fields of a class, has no place to stop at.
+   * Returns the indices of these functions in the order of their first calls. The debugger sometimes misses closures, so the
+   * action is repeated while that finds more. Functions that V8 generates, as for class fields, have no place for a breakpoint.
    */
   async during(places: readonly Place[], action: () => Promise<void>): Promise<readonly number[]> {
     let best: readonly number[] = [];
@@ -52,10 +52,10 @@ export class CallOrder implements AsyncDisposable {
   }
 }
 
-/** The debugger, in its thread. */
+/** The debugger in the worker thread. */
 class Debugger {
   readonly #session = new Session();
-  /** The index of each function, by the breakpoint in it. */
+  /** Index of each function, by the id of its breakpoint. */
   readonly #indices = new Map<string, number>();
   readonly #texts = new Map<string, string>();
   readonly #hits = new Map<string, number>();
@@ -76,7 +76,7 @@ class Debugger {
     if (hits === mostHits) this.#session.post('Debugger.removeBreakpoint', { breakpointId });
   }
 
-  /** Forgets what a timer may have called. */
+  /** Starts recording, without the calls so far, which a timer may have made. */
   begin(): void {
     this.#order = [];
     this.#hits.clear();
@@ -98,7 +98,7 @@ class Debugger {
         const { breakpointId } = await this.#post<{ breakpointId: string }>('Debugger.setBreakpoint', { location });
         this.#indices.set(breakpointId, index);
       } catch {
-        // Two functions begin at one place, and the debugger stops there once.
+        // Another function begins at the same place and already has the breakpoint.
       }
     }
   }

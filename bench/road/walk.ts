@@ -1,4 +1,7 @@
-/** Walks the road of one request of each kind: a server with default options in this process, its client and its origin beside it. */
+/**
+ * Records the functions that one request of each kind calls. The server has default options. It shares this process with
+ * its client and its origin.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -21,7 +24,7 @@ interface Exchange {
   readonly name: string;
   readonly title: string;
   readonly status: number;
-  /** Whether each request is for something new; otherwise for one of a few things that were asked for before. */
+  /** Whether each request is for a new path; otherwise for one of a few paths that were requested before. */
   readonly isNew: boolean;
   readonly path: (id: string) => string;
   readonly fields: Readonly<Record<string, string>>;
@@ -75,7 +78,7 @@ export const exchanges: readonly Exchange[] = [
   },
 ];
 
-/** What one request has called. */
+/** The functions that one request calls. */
 export interface Road {
   readonly protocol: Protocol;
   readonly name: string;
@@ -83,7 +86,7 @@ export interface Road {
   readonly files: number;
   readonly functions: number;
   readonly calls: number;
-  /** In the order of their first calls, where that was asked for; at the end those of which it is not known. */
+  /** In the order of first calls, if `isOrdered`; functions whose order is unknown come last. */
   readonly steps: readonly Pick<Called, 'file' | 'line' | 'name' | 'count'>[];
 }
 
@@ -93,16 +96,16 @@ export interface WalkOptions {
   readonly isOrdered: boolean;
 }
 
-/** Requests of a kind before one is looked at, and how many things there are that were asked for before. */
+/** Number of requests of a kind before one is recorded, and of known paths. */
 const warmRequests = 300;
 const knownThings = 20;
-/** So many requests are looked at. What only some of them have called belongs to a timer. */
+/** Number of requests that are recorded. A function that not all of them call belongs to a timer. */
 const looks = 5;
-/** A request is over when nothing is called for so long, in milliseconds, or has had its time. */
+/** A request is over when no function was called for `quietMs`, or after `longestMs`. */
 const quietMs = 20;
 const longestMs = 1000;
 
-/** Walks them, one after the other. */
+/** Records these roads one after the other. */
 export async function walkRoads({ names, protocols: chosen, isOrdered }: WalkOptions): Promise<readonly Road[]> {
   await using resources = new AsyncDisposableStack();
   const port = await openServer(resources);
@@ -117,7 +120,7 @@ export async function walkRoads({ names, protocols: chosen, isOrdered }: WalkOpt
   return roads;
 }
 
-/** Every request has another User-Agent: nothing that is remembered of a head shortens the road. */
+/** Records one road. Every request has another User-Agent, so that no memoised head shortens the road. */
 async function walk(exchange: Exchange, protocol: Protocol, client: Client, order?: CallOrder): Promise<Road> {
   const { name, title, isNew, path } = exchange;
   let number = 0;
@@ -146,7 +149,7 @@ async function walk(exchange: Exchange, protocol: Protocol, client: Client, orde
   };
 }
 
-/** What every one of several requests calls, and how often at least. */
+/** Returns the functions that each of several requests calls, with their lowest counts. */
 async function commonCalls(ask: () => Promise<void>): Promise<readonly Called[]> {
   using counts = new CallCounts();
   let common: Map<string, Called> | undefined;
@@ -168,7 +171,7 @@ function lesser(one: Map<string, Called>, other: Map<string, Called>): Map<strin
   return both;
 }
 
-/** What is called until nothing is any more. */
+/** Returns the functions that are called until no function is called for `quietMs`, or `longestMs` have passed. */
 async function untilQuiet(counts: CallCounts): Promise<Map<string, Called>> {
   const all = new Map<string, Called>();
   for (let waitedMs = 0; waitedMs < longestMs; waitedMs += quietMs) {
@@ -180,7 +183,7 @@ async function untilQuiet(counts: CallCounts): Promise<Map<string, Called>> {
   return all;
 }
 
-/** With the options that it has where nothing is said, but for its addresses. Its log is made, and written nowhere. */
+/** Starts a server with default options, except for addresses and directory. Log lines are formatted, not written. Returns the port. */
 async function openServer(resources: AsyncDisposableStack): Promise<number> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-road-'));
   resources.defer(() => rm(dir, { recursive: true, force: true }));
@@ -201,7 +204,7 @@ async function openServer(resources: AsyncDisposableStack): Promise<number> {
   return Number(new URL(server.url).port);
 }
 
-/** The last segment of a path says how many bytes there are. */
+/** Starts the origin. The last segment of a path is the size of its body in bytes. Returns the port. */
 async function openOrigin(resources: AsyncDisposableStack): Promise<number> {
   const server = createServer((request, response) => {
     const sizeBytes = Number(request.url?.split('/').at(-1));

@@ -1,4 +1,4 @@
-/** A workload of which is counted how many bytes the origin sent for those that clients got. */
+/** Creates workloads that count the bytes that the origin sent for the bytes that clients got. */
 
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Span, SpanSet, spanSize } from '../../src/bytes/span.ts';
@@ -8,23 +8,23 @@ import { blockBytes } from '../peers/peer.ts';
 import { type PeriodicRead, readPeriodic } from '../periodic-read.ts';
 import { type Goal, type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
-/** The origin's line, slow enough that no buffer between it and a client fills: what was sent has been wanted. */
+/** Speed of the origin's line: so slow that the buffers between origin and client stay nearly empty, so bytes sent had been requested. */
 const bytesPerSecond = 50e6;
 
-/** A transfer that nobody reads may go on. It is over when the origin has sent nothing for so many looks, so far apart. */
+/** A fill may go on after its clients have left. The origin is idle after `quietLooks` readings of its counters without a change. */
 const quietLooks = 10;
 const lookEveryMs = 30;
 
-/** Reads on a connection of its own, as `readPeriodic` does. */
+/** Reads on a new connection, as `readPeriodic` does. */
 export type Reader = (read: Omit<PeriodicRead, 'path' | 'sizeBytes'>) => Promise<void>;
 
-/** Such a workload. */
+/** An amplification workload. */
 export interface Amplification {
   readonly name: string;
   readonly title: string;
   readonly goal?: Goal;
   readonly origin: Pick<PeriodicOriginOptions, 'sizeBytes' | 'hasRanges' | 'cutAt'>;
-  /** What the clients do with the file. The numbers, from 0 to below 1, are the same for all peers. */
+  /** Runs the clients on the file. `random` returns numbers in [0, 1), the same ones for all peers. */
   readonly play: (reader: Reader, random: () => number) => Promise<void>;
 }
 
@@ -36,7 +36,7 @@ const metrics: readonly Metric[] = [
   { key: 'requests', label: 'requests', digits: 0, isCompared: false },
 ];
 
-/** Makes the workload. Every round has a file that the proxy has nothing of. */
+/** Creates the workload. Every round uses a new file, of which the proxy has stored nothing. */
 export function createAmplification({ name, title, goal, origin, play }: Amplification): Workload {
   const { sizeBytes } = origin;
   return {
@@ -73,7 +73,7 @@ export function createAmplification({ name, title, goal, origin, play }: Amplifi
   }
 }
 
-/** The bytes of all blocks that lie in these spans, wholly or in part. */
+/** Returns the bytes of all blocks that these spans touch. */
 function touchedBytes(spans: Iterable<Span>, sizeBytes: number): number {
   const touched = new SpanSet();
   for (const { start, end } of spans) {
@@ -83,7 +83,7 @@ function touchedBytes(spans: Iterable<Span>, sizeBytes: number): number {
   return [...touched].reduce((sum, span) => sum + spanSize(span), 0);
 }
 
-/** Waits until the origin rests. */
+/** Waits until the origin is idle. Resolves with its counters. */
 export async function untilQuiet(origin: Origin): Promise<OriginCounters> {
   let last = await origin.counters();
   for (let looks = 0; looks < quietLooks; ) {

@@ -1,4 +1,4 @@
-/** The workloads of which is counted what the origin sends. */
+/** The amplification workloads. */
 
 import { type Amplification, createAmplification, type Reader } from './amplification.ts';
 import type { Workload } from './workload.ts';
@@ -14,7 +14,7 @@ interface Sizes {
 }
 
 const fullSizes: Sizes = { herdFile: 64 * MiB, seekFile: 256 * MiB, cutFile: 64 * MiB };
-/** A file that is sought in is still too large to be worth fetching as a whole. */
+/** The file of the seeks is still so large that fetching the whole would not pay. */
 const shortSizes: Sizes = { herdFile: 8 * MiB, seekFile: 96 * MiB, cutFile: 12 * MiB };
 
 const clients = 50;
@@ -22,11 +22,11 @@ const rangeFileBytes = 1024 * MiB;
 const rangeBytes = 64 * KiB;
 const ranges = 100;
 const seeks = 20;
-/** What a player reads before its user seeks. */
+/** Bytes that a player reads before its user seeks. */
 const viewedBytes = 3 * MiB;
 const cuts = 5;
 
-/** The workloads in the order in which they run. */
+/** Creates the workloads in the order in which they run. */
 export function createAmplifications({ isShort }: { readonly isShort: boolean }): readonly Workload[] {
   const sizes = isShort ? shortSizes : fullSizes;
   const { herdFile } = sizes;
@@ -48,7 +48,7 @@ export function createAmplifications({ isShort }: { readonly isShort: boolean })
   return all.map(createAmplification);
 }
 
-/** Once tells what is fetched too much. Twice tells whether it was stored: the second time should cost nothing. */
+/** Reading the ranges once shows the excess bytes. Reading them again shows whether they were stored: it should cost nothing. */
 function rangeWorkload({ isReadAgain }: { readonly isReadAgain: boolean }): Amplification {
   const again = isReadAgain ? ', then all of them again' : '';
   return {

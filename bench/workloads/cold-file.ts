@@ -1,4 +1,4 @@
-/** A workload of many clients that want parts of one big file at once, of which the proxy has nothing yet. */
+/** A workload of many clients that request ranges of one big cold file at the same time. */
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Span } from '../../src/bytes/span.ts';
@@ -9,14 +9,14 @@ import { type Measurement, type Metric, startTarget, type Target, type Workload 
 
 const pauseMs = 10;
 
-/** A cold file. */
+/** The cold file and its clients. */
 export interface ColdFile {
   readonly name: string;
   readonly title: string;
   readonly fileBytes: number;
   readonly rangeBytes: number;
   readonly clients: number;
-  /** The speed of the origin's line. */
+  /** Speed of the origin's line. */
   readonly bytesPerSecond: number;
 }
 
@@ -26,8 +26,8 @@ const metrics: readonly Metric[] = [
 ];
 
 /**
- * Makes the workload. The origin knows no ranges, so the ideal is to ask it once, and to have the last answer when the
- * byte that is farthest from the start has come. Every answer is compared byte by byte.
+ * Creates the workload. The origin has no ranges. Ideally it gets one request, and the last response ends when the highest
+ * requested byte has arrived. Every response is compared byte by byte.
  */
 export function createColdFile(of: ColdFile): Workload {
   const { name, title, fileBytes, bytesPerSecond } = of;
@@ -66,7 +66,7 @@ export function createColdFile(of: ColdFile): Workload {
   }
 }
 
-/** The same for all peers in one round. */
+/** Returns the ranges of a round, the same ones for all peers. */
 function randomSpans(round: number, { clients, fileBytes, rangeBytes }: ColdFile): Span[] {
   const random = seededRandom(round);
   return Array.from({ length: clients }, () => {

@@ -1,16 +1,16 @@
-/** A workload of one client that wants the end of a big file first, of which the proxy has nothing yet. */
+/** A workload of one client whose first request is for the end of a big cold file. */
 
 import { readPeriodic } from '../periodic-read.ts';
 import { untilQuiet } from './amplification.ts';
 import { type Goal, type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
-/** What an archive's directory takes. */
+/** Size of the range in bytes: about that of an archive's directory. */
 const tailBytes = 64 * 1024;
 
-/** The speed of the origin's line. */
+/** Speed of the origin's line. */
 const bytesPerSecond = 50e6;
 
-/** A file, and whether the origin gives parts of it. */
+/** The file, and whether the origin supports ranges. */
 export interface ColdTail {
   readonly hasRanges: boolean;
   readonly fileBytes: number;
@@ -33,8 +33,8 @@ const rangeGoals: readonly Goal[] = [
 ];
 
 /**
- * Makes the workload. The client asks by a suffix, since it does not know the size. A legacy origin has to send all that
- * comes before: the ideal is the file at the speed of its line. Every byte is compared.
+ * Creates the workload. The client sends a suffix range, as one that does not know the size. A legacy origin has to send the
+ * whole file, so the ideal time is that of the file at the speed of the line. Every byte that the client gets is compared.
  */
 export function createColdTail({ hasRanges, fileBytes }: ColdTail): Workload {
   const name = hasRanges ? 'cold-tail' : 'cold-tail-legacy';
@@ -50,7 +50,7 @@ export function createColdTail({ hasRanges, fileBytes }: ColdTail): Workload {
     metrics: hasRanges ? [milliseconds, ...counts] : [time, ...counts],
     async prepare(contestant) {
       const target = await startTarget(contestant);
-      // This client is to be quick at its first measured request, too.
+      // The benchmark's own client code is warmed up for the first measured request.
       await readPeriodic(contestant.origin.port, { path: '/warm', sizeBytes: fileBytes, leaveAfterBytes: 1 });
       return (round) => measure(target, round);
     },

@@ -1,4 +1,4 @@
-/** Workloads on one stored file: everything comes from the cache, and the origin's counter proves it. */
+/** Workloads on one stored file: all responses are hits, which the origin's counter proves. */
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Span } from '../../src/bytes/span.ts';
@@ -10,10 +10,10 @@ import { type SampleFile, sampleFile } from '../sample-file.ts';
 import { countedRequestMetrics, requestMetrics, runSteadyLoad, type SteadyLoad, volumeMetrics } from './steady-load.ts';
 import { type Goal, startTarget, type Target, type Workload } from './workload.ts';
 
-/** How many answers are compared byte by byte before a workload is measured. */
+/** Number of responses that are compared byte by byte before the measurement. */
 const checkedAnswers = 32;
 
-/** A cache may finish storing a little after the last byte has been read; it is given so many tries, and this pause. */
+/** A cache may finish storing after the client has read the last byte: number of tries until a hit, and the pause between them. */
 const hitTries = 100;
 const pauseMs = 100;
 
@@ -23,18 +23,18 @@ export interface HitWorkload {
   readonly number: string;
   readonly title: string;
   readonly fileBytes: number;
-  /** The size of the ranges; undefined where the whole is asked for. */
+  /** Size of the ranges; undefined: the whole file is requested. */
   readonly rangeBytes: number | undefined;
   readonly connections: number;
   readonly unit: SteadyLoad['unit'];
   readonly goals: readonly Goal[];
-  /** How the peers run, where it is not as usual. */
+  /** Settings of the peers that differ from the usual ones. */
   readonly settings?: PeerSettings;
   /** Whether the floor takes part. */
   readonly hasFloor?: true;
 }
 
-/** Makes the workload. */
+/** Creates a workload of hits on one file. */
 export function createHitWorkload(of: HitWorkload): Workload {
   const { name, number, title, goals, fileBytes, rangeBytes, connections, unit, settings } = of;
   const file = sampleFile(name, fileBytes);
@@ -65,9 +65,9 @@ export function createHitWorkload(of: HitWorkload): Workload {
     metrics: unit === 'gigabytes' ? volumeMetrics : isSecure ? countedRequestMetrics : requestMetrics,
     async prepare(contestant) {
       const target = await startTarget(contestant, settings);
-      // Asked for a part while it is still being stored, Traffic Server throws it away.
+      // Traffic Server drops a file if a range of it is requested while it is still being stored.
       await untilHit(target, ({ peer }) => get(peer.port, file));
-      // A peer may keep in memory what was asked for again: all was asked for three times.
+      // A peer may keep in memory only what was requested again: two further requests.
       if (settings?.isDefault === true) for (let count = 1; count < 3; count += 1) await get(target.peer.port, file);
       await untilHit(target, checkOne);
       if (!isLarge) for (let count = 0; count < checkedAnswers; count += 1) await checkOne(target);
@@ -77,7 +77,7 @@ export function createHitWorkload(of: HitWorkload): Workload {
   };
 }
 
-/** Compares a sample of ranges byte by byte. Throws `BenchFault`. */
+/** Compares a sample of ranges byte by byte. Throws `BenchFault` where one differs. */
 export async function checkSample(port: number, file: SampleFile, rangeBytes: number): Promise<void> {
   const fileBytes = file.window.end - file.window.start;
   for (let count = 0; count < checkedAnswers; count += 1) {
@@ -85,7 +85,7 @@ export async function checkSample(port: number, file: SampleFile, rangeBytes: nu
   }
 }
 
-/** Asks until the origin is not asked any more. Throws `BenchFault`. */
+/** Repeats a request until the origin gets none for it. Throws `BenchFault` after `hitTries` tries. */
 export async function untilHit(target: Target, ask: (target: Target) => Promise<void>): Promise<void> {
   for (let tries = 0; tries < hitTries; tries += 1) {
     const before = await target.origin.counters();
@@ -94,7 +94,7 @@ export async function untilHit(target: Target, ask: (target: Target) => Promise<
     if (after.requests === before.requests) return;
     await wait(pauseMs);
   }
-  throw new BenchFault(`${target.name}: asks the origin again and again for what it should have stored`);
+  throw new BenchFault(`${target.name}: still asks the origin for a file that it should have stored`);
 }
 
 function randomSpan(fileBytes: number, rangeBytes: number | undefined): Span | undefined {

@@ -1,4 +1,4 @@
-/** A workload of ranges at half of what a peer can do: how long the slowest of a hundred and of a thousand answers take. */
+/** A workload of ranges at half of a peer's highest rate: the latency at the 99th and the 99.9th percentile. */
 
 import { checkedGet } from '../checked-get.ts';
 import { BenchFault } from '../fault.ts';
@@ -8,12 +8,12 @@ import { checkSample, untilHit } from './hits.ts';
 import { runSteadyLoad, type SteadyLoad } from './steady-load.ts';
 import { type Measurement, type Metric, startTarget, type Workload } from './workload.ts';
 
-/** The entry, and the ranges of it. */
+/** The entry and its ranges. */
 export interface LatencyWorkload {
   readonly fileBytes: number;
   readonly rangeBytes: number;
   readonly connections: number;
-  /** Whether Rangeway has its default options, and all others are asked at its rate. */
+  /** Whether Rangeway has its default options, and all peers get half of Rangeway's highest rate. */
   readonly isDefault: boolean;
 }
 
@@ -27,8 +27,8 @@ const metrics: readonly Metric[] = [
 ];
 
 /**
- * Makes the workload. Requests are sent evenly, at half the rate that the same peer has just reached, or Rangeway where that has its
- * default options, whether or not those before them have been answered; one that has to wait for a connection counts from when it was due.
+ * Creates the workload. Requests are sent evenly, at half of the peer's own highest rate (with `isDefault`, Rangeway's), whether
+ * or not earlier ones were answered. The latency of a request that waits for a connection counts from the time when it was due.
  */
 export function createLatencyWorkload({ fileBytes, rangeBytes, connections, isDefault }: LatencyWorkload): Workload {
   const name = isDefault ? 'latency-default' : 'latency';
@@ -65,7 +65,7 @@ export function createLatencyWorkload({ fileBytes, rangeBytes, connections, isDe
       await untilHit(target, ({ peer }) => checkedGet(peer.port, file));
       await checkSample(target.peer.port, file, rangeBytes);
       await target.warmUp(run);
-      // Rangeway is the first of all.
+      // Rangeway is prepared first, so its rate is known for the other peers.
       const rate = ownRate ?? (await run())['rate'] ?? 1;
       if (isDefault && target.name === subject) ownRate = rate;
       return () => run(rate / 2);

@@ -1,4 +1,4 @@
-/** A workload on large files that together are more than a peer's memory, as of films: ranges of them, and now and then of a new one. */
+/** A workload on large files, as of films, that do not fit in a peer's memory: ranges of them, and a share of ranges of new files. */
 
 import { checkedGet } from '../checked-get.ts';
 import { checkedGetSecurely } from '../checked-get-h2.ts';
@@ -9,10 +9,10 @@ import { askForAll } from './objects.ts';
 import { requestMetrics, runSteadyLoad } from './steady-load.ts';
 import { type Goal, type Measurement, startTarget, type Target, type Workload } from './workload.ts';
 
-/** How many ranges are compared byte by byte. */
+/** Number of ranges that are compared byte by byte. */
 const checkedAnswers = 32;
 
-/** The files, and the ranges of them. */
+/** The files and their ranges. */
 export interface MediaWorkload {
   readonly name: string;
   readonly number: string;
@@ -21,12 +21,12 @@ export interface MediaWorkload {
   readonly count: number;
   readonly fileBytes: number;
   readonly rangeBytes: number;
-  /** Of all requests, the part that is for files that were never asked for. */
+  /** Share of the requests (0 to 1) for files that were not requested before. */
   readonly newShare: number;
   readonly over?: Over;
 }
 
-/** Makes the workload. */
+/** Creates a workload of ranges of large files. */
 export function createMediaWorkload(of: MediaWorkload): Workload {
   const { name, number, title, goals, count, fileBytes, rangeBytes, newShare, over } = of;
   const isSecure = over !== undefined;
@@ -41,7 +41,7 @@ export function createMediaWorkload(of: MediaWorkload): Workload {
       unit: 'requests',
       over,
     });
-    // A share that chance chooses is not exact.
+    // The share is random, so that its upper limit is generous.
     const most = 2 * newShare * result.requests + 4 * connections;
     if (originRequests > most) {
       throw new BenchFault(`${target.name}: ${originRequests} requests to the origin for ${result.requests} ranges`);

@@ -1,4 +1,4 @@
-/** A workload that asks how much memory a peer takes: idle, for connections that are kept open, and with a hot entry. */
+/** A workload that measures a peer's memory: idle, per open connection, and with a hot entry. */
 
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkedGet } from '../checked-get.ts';
@@ -9,13 +9,13 @@ import { untilHit } from './hits.ts';
 import { runSteadyLoad } from './steady-load.ts';
 import { type Contestant, type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
-/** Sizes in bytes, and how many connections are opened before it is looked, and then. */
+/** Sizes in bytes, and the number of connections opened before the first reading of the memory, and after it. */
 export interface MemoryWorkload {
   readonly hotBytes: number;
   readonly memoryBytes: number;
   readonly firstConnections: number;
   readonly furtherConnections: number;
-  /** What has just been busy gives memory back within this time, if it does. */
+  /** Time before each reading, for a peer to give memory back to the system. */
   readonly settleMs: number;
 }
 
@@ -31,8 +31,8 @@ const metrics: readonly Metric[] = [
 ];
 
 /**
- * Makes the workload. Connections have had one answer each; the first ones are not counted, for a server that has served
- * nothing yet has not everything in memory that it needs. The entry is larger than the memory that is configured.
+ * Creates the workload. Each connection has received one response. The first connections are not counted, because of the
+ * one-time costs of the first requests. The hot entry is larger than the configured memory.
  */
 export function createMemoryWorkload(of: MemoryWorkload): Workload {
   const { hotBytes, memoryBytes, firstConnections, furtherConnections, settleMs } = of;
@@ -53,7 +53,7 @@ export function createMemoryWorkload(of: MemoryWorkload): Workload {
     prepare: async (contestant) => () => measure(contestant),
   };
 
-  /** With a process that has served nobody. */
+  /** Measures one round, with a new process. */
   async function measure(contestant: Contestant): Promise<Measurement> {
     const target = await startTarget(contestant, { memoryBytes });
     await using _ = target.peer;

@@ -1,4 +1,4 @@
-/** A workload of files that nobody has asked for before: each is fetched, stored and sent. */
+/** A workload of misses: each file is requested once, so it is fetched, stored and sent. */
 
 import { checkedGet } from '../checked-get.ts';
 import { BenchFault } from '../fault.ts';
@@ -6,7 +6,7 @@ import { distinctFile, distinctPatternBytes } from '../sample-file.ts';
 import { requestMetrics, runSteadyLoad } from './steady-load.ts';
 import { type Goal, type Measurement, startTarget, type Target, type Workload } from './workload.ts';
 
-/** How many answers are compared byte by byte before it is measured. */
+/** Number of responses that are compared byte by byte before the measurement. */
 const checkedAnswers = 32;
 
 /** A workload of misses. */
@@ -18,7 +18,7 @@ export interface MissWorkload {
   readonly goals: readonly Goal[];
 }
 
-/** Makes the workload. */
+/** Creates the workload. */
 export function createMissWorkload({ name, title, goals, fileBytes, connections }: MissWorkload): Workload {
   const run = async (target: Target, part: string): Promise<Measurement> => {
     const series = `${name}-${target.name}-${part}`;

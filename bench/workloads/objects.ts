@@ -1,4 +1,4 @@
-/** Workloads on many stored objects that many clients ask for, as users do. */
+/** Workloads on many stored objects, with requests as many users send them. */
 
 import { type Asking, checkedAnswer, checkedGet } from '../checked-get.ts';
 import { checkedGetSecurely } from '../checked-get-h2.ts';
@@ -10,15 +10,15 @@ import { distinctFile, distinctPatternBytes } from '../sample-file.ts';
 import { requestMetrics, runSteadyLoad, type SteadyLoad } from './steady-load.ts';
 import { type Goal, startTarget, type Target, type Workload } from './workload.ts';
 
-/** How often each object is asked for before anything is measured: a peer may keep in memory what was asked for again. */
+/** Requests for each object before the measurement: a peer may keep in memory only what was requested again. */
 const warmRounds = 3;
-/** How many objects are asked for at a time then. */
+/** Concurrent requests before the measurement. */
 const warmedAtOnce = 32;
 
-/** How many answers to a question, or over HTTP/2, are compared byte by byte. */
+/** Number of responses to a question, or over HTTP/2, that are compared byte by byte. */
 const checkedAnswers = 32;
 
-/** What is asked for, of how many files. */
+/** A series of files. */
 export interface AskedFiles {
   readonly series: string;
   readonly count: number;
@@ -31,16 +31,16 @@ export interface ObjectsWorkload extends Omit<ObjectsPlan, 'kind' | 'series' | '
   readonly number: string;
   readonly title: string;
   readonly goals: readonly Goal[];
-  /** How the peers run, where it is not as usual. */
+  /** Settings of the peers that differ from the usual ones. */
   readonly settings?: PeerSettings;
   readonly over?: Over;
   /** Further fields of each request. */
   readonly fields?: Readonly<Record<string, string>>;
-  /** The value of Vary that the origin sends. */
+  /** Value of Vary in the origin's responses. */
   readonly vary?: string;
 }
 
-/** Makes the workload. */
+/** Creates a workload on many objects. */
 export function createObjectsWorkload(of: ObjectsWorkload): Workload {
   const { name, number, title, goals, count, sizeBytes, popularity, head, question, over, vary, fields = {} } = of;
   const settings: PeerSettings = { ...of.settings, isSecure: over !== undefined };
@@ -51,7 +51,7 @@ export function createObjectsWorkload(of: ObjectsWorkload): Workload {
   };
   const load: SteadyLoad = { request, connections: over === 'http2' ? 16 : 64, unit: 'requests', over };
   const files = { series: name, count, sizeBytes };
-  // The variant that Accept-Encoding selects is to be stored.
+  // The browsers' Accept-Encoding: the variant that it selects must be stored before the measurement.
   const encoding = head === 'browser' ? { 'Accept-Encoding': acceptEncoding } : {};
   const asking = { isSecure: over !== undefined, fields: { ...encoding, ...fields } };
   const run = async (target: Target) => {
@@ -90,7 +90,7 @@ export function createObjectsWorkload(of: ObjectsWorkload): Workload {
   };
 }
 
-/** Asks for each file three times, and compares its bytes. */
+/** Requests each file three times, and compares its bytes. Throws `BenchFault`. */
 export async function askForAll({ peer }: Target, files: AskedFiles, asking: Asking): Promise<void> {
   const { series, count, sizeBytes } = files;
   let asked = 0;

@@ -1,4 +1,4 @@
-/** A workload that asks whether the cost of a range depends on where it lies, or on the size of the entry. */
+/** A workload that tests whether the cost of a range depends on its position or on the size of the entry. */
 
 import { checkedGet, timedGet } from '../checked-get.ts';
 import { medianOf } from '../median.ts';
@@ -7,15 +7,15 @@ import { type SampleFile, sampleFile } from '../sample-file.ts';
 import { untilHit } from './hits.ts';
 import { type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
-/** Two entries, and the ranges that are read of them. */
+/** Two entries, and their ranges. */
 export interface RangePosition {
   readonly name: string;
   readonly title: string;
   readonly largeBytes: number;
   readonly smallBytes: number;
-  /** At most a block: each range lies in one. */
+  /** At most a block, so that each range lies in one. */
   readonly rangeBytes: number;
-  /** Too little for the blocks that are read in one turn. */
+  /** Less than the blocks that are read in one turn, so that every block comes from the disk. */
   readonly memoryBytes: number;
 }
 
@@ -28,7 +28,7 @@ const metrics: readonly Metric[] = [
 
 const positions = ['start', 'middle', 'end'] as const;
 
-/** A place, and how long its ranges took. */
+/** A position in an entry, and the times of its ranges. */
 interface Place {
   readonly file: SampleFile;
   readonly size: 'large' | 'small';
@@ -37,12 +37,12 @@ interface Place {
   readonly times: number[];
 }
 
-/** Makes the workload. Every answer is compared byte by byte, when its time has been taken. */
+/** Creates the workload. Every response is compared byte by byte, after its time was taken. */
 export function createRangePosition(of: RangePosition): Workload {
   const { name, title, largeBytes, smallBytes, rangeBytes, memoryBytes } = of;
   const large = sampleFile(`${name}-large`, largeBytes);
   const small = sampleFile(`${name}-small`, smallBytes);
-  // In a turn no block of the small entry is read twice.
+  // In one turn no block of the small entry is read twice.
   const blocksPerPlace = Math.floor(smallBytes / blockBytes / positions.length);
   const placesOf = (file: SampleFile, size: Place['size'], sizeBytes: number): Place[] => {
     const free = sizeBytes / blockBytes - blocksPerPlace;

@@ -1,4 +1,4 @@
-/** Workloads on one stored file with two workers and with one: what the second one brings. */
+/** Workloads on one stored file with one worker and with two: the gain by the second worker. */
 
 import { checkedGet } from '../checked-get.ts';
 import { BenchFault } from '../fault.ts';
@@ -8,7 +8,7 @@ import { checkSample, untilHit } from './hits.ts';
 import { runSteadyLoad, type SteadyLoad } from './steady-load.ts';
 import { type Contestant, type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
-/** What of a workload of hits is run with one worker and with two. */
+/** The parts of a workload of hits that are run with one worker and with two. */
 export interface ScalingWorkload {
   readonly name: string;
   readonly title: string;
@@ -23,7 +23,7 @@ const metrics: readonly Metric[] = [
   { key: 'two', label: 'req/s with 2', digits: 0, isCompared: true },
 ];
 
-/** Makes the workload. Workers and load share the cores of both, so that there is more to be had than one core gives. */
+/** Creates the workload. Workers and load share all cores of both, so that two workers can use more than one core. */
 export function createScalingWorkload(of: ScalingWorkload): Workload {
   const { fileBytes, rangeBytes, connections } = of;
   const name = `scaling-${of.name}`;
@@ -48,7 +48,7 @@ export function createScalingWorkload(of: ScalingWorkload): Workload {
   };
 
   async function start(contestant: Contestant, workers: number): Promise<Target> {
-    // Workers share out what memory there is: each of them is to have room for the file.
+    // Workers divide the configured memory among them. Each must have room for the file.
     const memoryBytes = workers * ampleMemoryBytes;
     const target = await startTarget(contestant, { workers, memoryBytes, ...coresOf(contestant) });
     await untilHit(target, ({ peer }) => checkedGet(peer.port, file));

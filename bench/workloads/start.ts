@@ -1,4 +1,4 @@
-/** A workload that asks how long a peer takes from its start to its first hit, with very many entries in its cache. */
+/** A workload that measures the time from a peer's start to its first hit, with very many entries in the cache. */
 
 import { execFileSync } from 'node:child_process';
 import { checkedGet, closeConnections } from '../checked-get.ts';
@@ -15,7 +15,7 @@ const metrics: readonly Metric[] = [
   { key: 'laterMs', label: 'a later one ms', digits: 1, isCompared: true },
 ];
 
-/** Makes the workload. The entries are copies of one, under other keys; each start asks for another one of them. */
+/** Creates the workload. The entries are copies of one entry under other keys. Each start requests another copy. */
 export function createStartWorkload({ entries }: { readonly entries: number }): Workload {
   const name = 'start-million';
   const pathOf = (number: number) => `/${name}-${String(number).padStart(7, '0')}/0-${objectBytes}`;
@@ -30,13 +30,14 @@ export function createStartWorkload({ entries }: { readonly entries: number }): 
     bodyBytes: objectBytes,
     metrics,
     async prepare(contestant) {
-      if (contestant.multiply === undefined) throw new BenchFault('nobody knows how to give it so many entries');
+      if (contestant.multiply === undefined)
+        throw new BenchFault('the benchmark cannot fill its cache with that many entries');
       const target = await startTarget(contestant);
       await untilHit(target, ({ peer }) => checkedGet(peer.port, fileOf(0)));
       closeConnections();
       await target.peer[Symbol.asyncDispose]();
       await contestant.multiply(target.peer.dir, entries, pathOf);
-      // A peer that starts meanwhile would wait for the disk to take what was just made.
+      // Without it, a starting peer would wait until the disk has written the copies.
       execFileSync('sync');
       return (round) => measure(contestant, target.peer, round);
     },

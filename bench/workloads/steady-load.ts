@@ -1,4 +1,4 @@
-/** A round of steady load, with the processor time that the proxy took for it. */
+/** Runs a round of steady load, and measures the processor time of the proxy. */
 
 import type { CoreList } from '../cores.ts';
 import { coreSeconds, processSeconds } from '../cpu-time.ts';
@@ -6,7 +6,7 @@ import { BenchFault } from '../fault.ts';
 import { bodyBytesOf, type LoadResult, type Over, type RequestPlan } from '../load/load.ts';
 import type { Measurement, Metric, Target } from './workload.ts';
 
-/** A load, and in which unit its work is counted. */
+/** A load, and the unit in which its work is counted. */
 export interface SteadyLoad {
   readonly request: RequestPlan;
   readonly connections: number;
@@ -17,29 +17,29 @@ export interface SteadyLoad {
   readonly cores?: CoreList;
 }
 
-/** What came of a round. */
+/** The result of a round. */
 export interface SteadyRound {
   readonly result: LoadResult;
-  /** What the origin was asked meanwhile. */
+  /** Number of requests that the origin got meanwhile. */
   readonly originRequests: number;
   readonly measurement: Measurement;
 }
 
-/** Processor time of a round; undefined where the system does not tell. */
+/** Processor time of a round; undefined where /proc is missing or, for the core, nothing is pinned. */
 interface Usage {
   readonly peerSeconds: number | undefined;
   readonly coreSeconds: number | undefined;
-  /** How long it was watched. */
+  /** Duration of the measurement. */
   readonly seconds: number;
 }
 
-/** Below 100 % the peer waited for the load, or for others on its core: then its time per request says more than its rate. */
+/** Well below 100 % busy, the peer waited for the load or for other programs: then compare the time per request, not the rate. */
 const usageMetrics: readonly Metric[] = [
   { key: 'busyPercent', label: 'busy %', digits: 0, isCompared: false },
   { key: 'othersPercent', label: 'others %', digits: 0, isCompared: false },
 ];
 
-/** The figures of work counted in requests, by those who do not tell how long they took. */
+/** The figures of work counted in requests, where the generator reports no latencies. */
 export const countedRequestMetrics: readonly Metric[] = [
   { key: 'rate', label: 'req/s', digits: 0, isCompared: true },
   { key: 'cpu', label: 'CPU µs/req', digits: 1, isCompared: true },
@@ -60,12 +60,12 @@ export const volumeMetrics: readonly Metric[] = [
   ...usageMetrics,
 ];
 
-/** How long a round may last that waits for its first answer, in seconds. */
+/** Maximum duration of a round that is repeated because it had no response, in seconds. */
 const longestRound = 60;
 
 /**
- * Loads a peer for one round. A round that was over before there was an answer, as a short one may be where others keep the
- * machine busy, is repeated for four times as long. Throws `BenchFault` when answers were not as wanted, or did not come.
+ * Loads a peer for one round. A round without a response is repeated with four times the duration: on a busy machine a short
+ * round may end before the first response. Throws `BenchFault` for unexpected responses, and where there is none at last.
  */
 export async function runSteadyLoad(target: Target, load: SteadyLoad): Promise<SteadyRound> {
   const before = await target.origin.counters();
@@ -74,7 +74,7 @@ export async function runSteadyLoad(target: Target, load: SteadyLoad): Promise<S
     const result = await target.generator.run(target.peer.port, { ...load, seconds });
     const usage = stopWatching();
     if (result.failures > 0) throw new BenchFault(`${target.name}: ${result.failures} answers were not as wanted`);
-    // Of large bodies a short round may see none to its end.
+    // In a short round no large body may be read to its end.
     if (result.requests > 0 || (load.unit === 'gigabytes' && result.bytes > 0)) {
       const after = await target.origin.counters();
       return { result, originRequests: after.requests - before.requests, measurement: figures(load, result, usage) };
@@ -107,7 +107,7 @@ function figures({ unit, request }: SteadyLoad, result: LoadResult, usage: Usage
   const others = difference(usage.coreSeconds, usage.peerSeconds);
   const shares = {
     busyPercent: percent(usage.peerSeconds),
-    // A core's time is sampled, a process's is not: small differences may come out negative.
+    // A core's time is sampled, a process's is not, so that a small difference may be negative.
     othersPercent: percent(others === undefined ? undefined : Math.max(0, others)),
   };
   if (unit === 'requests') {
@@ -115,7 +115,7 @@ function figures({ unit, request }: SteadyLoad, result: LoadResult, usage: Usage
     const times = { p50Ms: inMs(p50Us), p99Ms: inMs(p99Us), p999Ms: inMs(p999Us) };
     return { rate: requests / seconds, cpu: per(requests / 1e6), ...shares, ...times };
   }
-  // Of big bodies those that were not read to their end count too: few are read to their end in a round.
+  // Bytes of unfinished bodies count too, because few large bodies are read to their end in a round.
   const gigabytes = Math.max(bytes, requests * bodyBytesOf(request)) / 1e9;
   return { rate: gigabytes / seconds, cpu: per(gigabytes / 1e3), ...shares };
 }

@@ -1,4 +1,4 @@
-/** All workloads. */
+/** The list of all workloads; README.md has the table of their goals. */
 
 import type { Over, Question } from '../load/load.ts';
 import { bearerToken, pageOrigin } from '../peers/peer.ts';
@@ -19,7 +19,7 @@ import type { Goal, Workload } from './workload.ts';
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-/** Sizes of the files, in bytes, and how many of other things there are. */
+/** Sizes of files and memory, in bytes; numbers of entries, objects, files and connections. */
 interface Sizes {
   readonly file: number;
   readonly bigFile: number;
@@ -28,9 +28,9 @@ interface Sizes {
   readonly tailFile: number;
   readonly hugeFile: number;
   readonly smallFile: number;
-  /** What a peer may keep in memory where its entry is to be larger. */
+  /** Memory of the peer where the entry must be larger than it. */
   readonly littleMemory: number;
-  /** What a peer may keep in memory where it is measured what it takes. */
+  /** Memory of the peer in the workload that measures memory. */
   readonly configuredMemory: number;
   readonly entries: number;
   readonly objects: number;
@@ -55,7 +55,7 @@ const fullSizes: Sizes = {
   mediaFiles: 200,
   connections: 4000,
 };
-/** Enough to have several blocks. */
+/** Large enough for several blocks. */
 const shortSizes: Sizes = {
   file: 4 * MiB,
   bigFile: 8 * MiB,
@@ -73,13 +73,13 @@ const shortSizes: Sizes = {
   connections: 80,
 };
 
-/** Those that are run with two workers too. */
+/** Workloads that are also run with two workers. */
 const scaled: ReadonlySet<string> = new Set(['object-1k', 'ranges-1k', 'ranges-64k']);
 
-/** As many requests as nginx answers, or bytes. */
+/** The goal of at least nginx's rate, in requests or bytes per second. */
 const level: Goal = { key: 'rate', of: 'ratio', atLeast: 1 };
 
-/** The workloads in the order in which they run. The short ones are for their checks. */
+/** Creates the workloads in the order in which they run. Short ones have small sizes, for checks only. */
 export function createWorkloads({ isShort }: { readonly isShort: boolean }): readonly Workload[] {
   const sizes = isShort ? shortSizes : fullSizes;
   const { bigFile, coldFile, tailFile, entries, connections, configuredMemory } = sizes;
@@ -122,7 +122,7 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
   return [...all, createRangePosition(rangePosition(sizes)), ...createAmplifications({ isShort })];
 }
 
-/** In the order of the table of goals. */
+/** Compares workloads by their order in the table of goals. */
 function byNumber(a: Workload, b: Workload): number {
   return (a.number ?? '').localeCompare(b.number ?? '', 'en', { numeric: true });
 }
@@ -138,7 +138,7 @@ function rangePosition({ hugeFile, smallFile }: Sizes): RangePosition {
   };
 }
 
-/** What many clients ask of many objects. */
+/** Workloads on many objects. */
 function objects({ objects: many }: Sizes): readonly ObjectsWorkload[] {
   const cpu: Goal = { key: 'cpu', of: 'ratio', atMost: 1.1 };
   const plan = { sizeBytes: KiB, goals: [cpu], settings: { isDefault: true } };
@@ -216,7 +216,7 @@ const overTls: Readonly<Record<Over, string>> = {
   http2: 'over TLS and HTTP/2, 4 streams on each connection',
 };
 
-/** What else than the whole is asked of many objects. */
+/** Workloads of conditional, HEAD and multi-range requests for many objects. */
 function conditions({ conditionObjects: count }: Sizes): readonly ObjectsWorkload[] {
   const sizeBytes = 16 * KiB;
   const range = `Range: bytes=4096-${4096 + KiB - 1}\r\n`;
@@ -252,7 +252,7 @@ function conditions({ conditionObjects: count }: Sizes): readonly ObjectsWorkloa
   }));
 }
 
-/** Ranges of files that are four times the memory that Rangeway has by default. */
+/** Workloads of ranges of files that are in total four times Rangeway's default memory. */
 function media({ mediaFiles: count }: Sizes): readonly MediaWorkload[] {
   const files = { count, fileBytes: 2_560_000, rangeBytes: MiB, newShare: 0.05 };
   const title = `random 1 MiB ranges of ${count} files of 2.56 MB, 5 % of them of files that were never asked for`;
