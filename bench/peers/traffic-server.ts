@@ -23,6 +23,7 @@ export function findTrafficServer(): FoundPeer {
       version,
       async start(place) {
         if (place.workers > 1) throw new BenchFault('it has threads and no workers');
+        if (place.isLogged || place.isGuarded) throw new BenchFault('it is not set up with a log or access rules here');
         for (const folder of ['etc', 'run', 'log', 'cache']) await mkdir(join(place.dir, folder), { recursive: true });
         for (const [file, text] of Object.entries(trafficServerFiles(place))) {
           await writeFile(join(place.dir, file), text);

@@ -21,6 +21,7 @@ export function findVarnish(): FoundPeer {
       async start(place) {
         if (place.certificate !== undefined) throw new BenchFault('it has no TLS');
         if (place.workers > 1) throw new BenchFault('it has threads and no workers');
+        if (place.isLogged || place.isGuarded) throw new BenchFault('it is not set up with a log or access rules here');
         await writeFile(join(place.dir, 'bench.vcl'), configuration(place));
         return await startServer([program, ...options(place)], place);
       },
