@@ -124,8 +124,8 @@ class Worker {
   async #openServer(start: WorkerStart, config: Config): Promise<Server> {
     const { pseudonym, passed, instance, isFirst, fallen, workers, peersDir } = start;
     const fleet = createPeerFleet(this.#supervisor, monotonicClock);
-    const tell = (change: StoreChange) => fleet.announce({ kind: 'store', change });
-    const sharing: Sharing = { instance, isFirst, fallen, announce: tell };
+    const announce = (change: StoreChange) => fleet.announce({ kind: 'store', change });
+    const sharing: Sharing = { instance, isFirst, fallen, announce };
     const openPeers = async (ground: PeerGround) => {
       const peers = await openPeerServer({ ...ground, dir: peersDir, instance, clock: monotonicClock });
       return { close: () => this.#closePeers(peers) };

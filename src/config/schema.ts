@@ -67,8 +67,7 @@ const storeOptions = z.strictObject({
     .describe('The unit in which bodies are stored, checksummed and fetched: a power of two.'),
 });
 
-const sizesOnDisk = { maxSizeBytes: 10e9, memoryBytes: 128e6, lowWaterPercent: 95 };
-const idleFileSecondsByDefault = 10;
+const diskDefaults = { maxSizeBytes: 10e9, memoryBytes: 128e6, lowWaterPercent: 95, idleFileSeconds: 10 };
 const sizeInMemory = 256e6;
 
 const diskOnly = 'applies to a store of type "disk" only';
@@ -95,7 +94,8 @@ const store = storeOptions
   )
   .superRefine(
     ({ type, maxSizeBytes, maxObjectSizeBytes = 0 }, context) => {
-      if (maxObjectSizeBytes <= (maxSizeBytes ?? (type === 'memory' ? sizeInMemory : sizesOnDisk.maxSizeBytes))) return;
+      if (maxObjectSizeBytes <= (maxSizeBytes ?? (type === 'memory' ? sizeInMemory : diskDefaults.maxSizeBytes)))
+        return;
       context.addIssue({ code: 'custom', path: ['maxObjectSizeBytes'], message: 'must be at most maxSizeBytes' });
     },
     { when: ({ value }) => storeSizes.safeParse(value).success },
@@ -107,12 +107,12 @@ const store = storeOptions
         : {
             type,
             dir,
-            maxSizeBytes: maxSizeBytes ?? sizesOnDisk.maxSizeBytes,
-            memoryBytes: memoryBytes ?? sizesOnDisk.memoryBytes,
-            lowWaterPercent: lowWaterPercent ?? sizesOnDisk.lowWaterPercent,
+            maxSizeBytes: maxSizeBytes ?? diskDefaults.maxSizeBytes,
+            memoryBytes: memoryBytes ?? diskDefaults.memoryBytes,
+            lowWaterPercent: lowWaterPercent ?? diskDefaults.lowWaterPercent,
             minFreeBytes,
             sendfile: sendfileOf(sendfile),
-            idleFileSeconds: idleFileSeconds ?? idleFileSecondsByDefault,
+            idleFileSeconds: idleFileSeconds ?? diskDefaults.idleFileSeconds,
             ...both,
           },
   )

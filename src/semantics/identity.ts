@@ -18,7 +18,7 @@ export interface IdentityRules {
   readonly includeCookies: readonly string[];
 }
 
-/** The rules of an operator who has configured none. */
+/** The rules where `cache.identityFields` is not configured. */
 export const defaultIdentityRules: IdentityRules = { ignore: [], ignoreCookies: [], include: [], includeCookies: [] };
 
 /** A field or, as `cookie:name`, a cookie of a request, with its value. */

@@ -166,7 +166,7 @@ export interface FleetEvent {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   /** The number of the worker that the event is about; undefined for all workers. */
   readonly worker: number | undefined;
-  readonly stage: 'started' | 'ended' | 'replaced' | 'stuck' | 'told';
+  readonly stage: 'started' | 'ended' | 'replaced' | 'stuck';
   readonly message: string;
   readonly detail: string | undefined;
 }

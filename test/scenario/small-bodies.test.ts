@@ -24,6 +24,17 @@ async function ask(sizeBytes: number, more: Readonly<Record<string, string>> = {
   return { client, exchange, bytes: patternBytes(0, sizeBytes) };
 }
 
+/** Expects that the next request gets a body of nine bytes from the origin; waits until so many fills have ended. */
+async function expectMiss(fillCount: number): Promise<void> {
+  const client = proxy.send();
+  const exchange = await proxy.origin.next();
+  exchange.head({ fields: { ...fields, 'content-length': '9' } });
+  void exchange.send(patternBytes(0, 9));
+  exchange.end();
+  expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 9)));
+  await proxy.fillsEnded(fillCount);
+}
+
 /** Empty over a wire, where one piece cannot be told from two. */
 const givenAtOnce = selectedWire() === undefined ? [1, 1023, 1024] : [];
 
@@ -81,13 +92,7 @@ it('a small body that has arrived is stored in one step, even if another client 
 it('a small body that the store cannot take in one step is stored block by block', async () => {
   proxy = createWholeProxy({ blockSizeBytes });
   vi.spyOn(proxy.store, 'openWhole').mockReturnValue(undefined);
-  const client = proxy.send();
-  const exchange = await proxy.origin.next();
-  exchange.head({ fields: { ...fields, 'content-length': '9' } });
-  void exchange.send(patternBytes(0, 9));
-  exchange.end();
-  expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 9)));
-  await proxy.fillsEnded(1);
+  await expectMiss(1);
   expect(proxy.fillEvents()).toMatchObject([{ result: 'stored', bytes: 9 }]);
   expect(await stored()).toHaveLength(1);
 });
@@ -100,13 +105,7 @@ it('a small body is sent though the store fails unexpectedly, and the next reque
     return writer && Object.assign(writer, { commit: () => Promise.reject(new TypeError('a fault of the store')) });
   });
   for (const count of [1, 2]) {
-    const client = proxy.send();
-    const exchange = await proxy.origin.next();
-    exchange.head({ fields: { ...fields, 'content-length': '9' } });
-    void exchange.send(patternBytes(0, 9));
-    exchange.end();
-    expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 9)));
-    await proxy.fillsEnded(count);
+    await expectMiss(count);
   }
   expect(proxy.fillEvents().map(({ result }) => result)).toEqual(['relayed', 'stored']);
 });

@@ -62,12 +62,22 @@ export class Flights {
     exchange: ExchangeFunction,
     { leader, reopens }: { readonly leader?: RequestMatcher; readonly reopens?: string } = {},
   ): Flight {
-    const noting: ExchangeFunction = (clearance) => exchange(clearance).then((result) => this.#noteResult(result));
+    const exchangeAndNote: ExchangeFunction = (clearance) =>
+      exchange(clearance).then((result) => this.#noteResult(result));
     const lease = this.#hold(key);
     const startedAt = this.#context.clock.now();
     const mayPublish = lease !== undefined;
     const { unread } = this.#context;
-    const flight = new Flight({ key, unreadPolicy, unread, exchange: noting, leader, reopens, mayPublish, startedAt });
+    const flight = new Flight({
+      key,
+      unreadPolicy,
+      unread,
+      exchange: exchangeAndNote,
+      leader,
+      reopens,
+      mayPublish,
+      startedAt,
+    });
     const place = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {

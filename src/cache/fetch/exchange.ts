@@ -385,8 +385,8 @@ export function selectPart(
   const tail = selectTail(inquiry, specs, blockSizeBytes);
   if (tail !== undefined) return { spec: tail, isTail: true };
   const { openRanges } = inquiry.policy.fill;
-  const { mayRequestPart: mayAsk } = inquiry.rangeSupport;
-  const spec = mayAsk ? selectFirstRange(specs, blockSizeBytes, openRanges) : undefined;
+  const { mayRequestPart } = inquiry.rangeSupport;
+  const spec = mayRequestPart ? selectFirstRange(specs, blockSizeBytes, openRanges) : undefined;
   return spec === undefined ? undefined : { spec, isTail: false };
 }
 

@@ -88,8 +88,8 @@ class OriginPartSource implements PartSource {
 
   get mayAskForParts(): boolean {
     if (this.#validator === undefined || this.#gaveWhole || this.#hasLied) return false;
-    const { mayRequestPart: mayAsk, mayRequestFurtherPart: mayAskMore } = this.#options.inquiry.rangeSupport;
-    return this.#isAdvertised ? mayAsk : mayAskMore;
+    const { mayRequestPart, mayRequestFurtherPart } = this.#options.inquiry.rangeSupport;
+    return this.#isAdvertised ? mayRequestPart : mayRequestFurtherPart;
   }
 
   get givesParts(): boolean {

@@ -570,7 +570,7 @@ export class DiskWholeWriter implements WholeWriter {
   async #commit({ metadata, sizeBytes, pinPreviousUntil }: FinalEntry): Promise<StoredEntry> {
     const { parts, entry: newEntry, bytes, place } = this.#options;
     const { key, variant } = newEntry;
-    const { index, storing, space, files, changes: news } = parts;
+    const { index, storing, space, files, changes } = parts;
     const { generation } = this;
     // The metadata may have been freshened since.
     const text = metadata === newEntry.metadata ? this.#text : encodeMetadata(metadata);
@@ -589,7 +589,7 @@ export class DiskWholeWriter implements WholeWriter {
         this.#giveBack();
       });
       storing.succeeded();
-      await news.settled();
+      await changes.settled();
       return createDiskEntry(parts, { ...entry, pinnedUntil: undefined });
     } catch (error) {
       const fault = toDiskFault(error);
