@@ -49,3 +49,8 @@ function asValue(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: no listener passes them on
   return text.replace(/[\u0000-\u0008\u000a-\u001f\u007f]/g, '').replace(/^[\t ]+|[\t ]+$/g, '');
 }
+
+/** Returns the text with a–z in upper case; other characters stay, as `ß` would become two letters. */
+export function asciiUpperCase(text: string): string {
+  return text.replace(/[a-z]+/g, (letters) => letters.toUpperCase());
+}

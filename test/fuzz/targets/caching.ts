@@ -12,7 +12,7 @@ import { selectContentDigest, selectReprDigest } from '../../../src/semantics/di
 import { maxGroupLength, maxGroups, parseCacheGroups } from '../../../src/semantics/invalidation.ts';
 import { parseDictionary, parseStrings } from '../../../src/semantics/structured-fields.ts';
 import { formatVariant, matchesNominated, nominatedFields, varyNames } from '../../../src/semantics/vary.ts';
-import { fieldsOf, linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
+import { asciiUpperCase, fieldsOf, linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
 
 const restrictive = ['no-store', 'private', 'no-cache', 'must-revalidate', 'proxy-revalidate'];
 const permissive = ['public', 'immutable', 'must-understand', 's-maxage=60', 'stale-if-error=9'];
@@ -27,6 +27,7 @@ const cacheControl: Target = {
     'public, s-maxage=9\nno-cache',
     'a="\\"',
     '=x',
+    '\xdfno-store=',
   ],
   words: directiveWords,
   check(input) {
@@ -40,7 +41,7 @@ const cacheControl: Target = {
     mustEqual(parseCacheControl([...fields].toReversed()), control, 'the order of lines has no effect');
     checkRestrictions(fields);
     // Only arguments are case-sensitive.
-    const upperCase = parseCacheControl(linesOf('cache-control', input.toUpperCase()));
+    const upperCase = parseCacheControl(linesOf('cache-control', asciiUpperCase(input)));
     for (const name of ['noStore', 'mustRevalidate', 'proxyRevalidate', 'public', 'immutable', 'maxAge'] as const) {
       mustEqual(upperCase[name], control[name], `the case of ${name} has no effect`);
     }
