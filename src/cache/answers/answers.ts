@@ -1,6 +1,6 @@
 /** Makes answers from stored entries, generations and origin responses, each with its Cache-Status (RFC 9211). */
 
-import type { BodyStream, NextChunk } from '../../http/message.ts';
+import { ObservedBody } from '../../http/observed-body.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { CacheStatus, ForwardReason } from '../../semantics/cache-status.ts';
 import { currentAgeMs, type FreshnessPolicy, freshnessLifetime, isOriginFailure } from '../../semantics/freshness.ts';
@@ -150,7 +150,7 @@ export function failedStatus({ status: { fwdStatus } }: Pick<Answer, 'status'>):
 
 /** Answers with a response that is passed on; `reason` says why. It is not stored, or stored as it passes (`isStored`). */
 export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string, isStored = false): Answer {
-  const body = new CountedBody(relay.response.body);
+  const body = ObservedBody.of(relay.response.body);
   return {
     kind: 'relay',
     relay: { ...relay, response: { ...relay.response, body } },
@@ -158,44 +158,11 @@ export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: 
     reason,
     collapsed: false,
     status: { ...relayStatus(forwardReason, reason), fwdStatus: relay.response.status, stored: isStored },
-    originBytes: () => body.bytesRead,
+    originBytes: () => body.readBytes,
   };
 }
 
 function ttlSeconds(entry: StoredEntry, { policy, now }: AnswerContext): number {
   const { lifetimeMs } = freshnessLifetime(entry.metadata, policy);
   return Math.floor((lifetimeMs - currentAgeMs(entry.metadata, now)) / 1000);
-}
-
-/** Counts the bytes that are read of a body. Closing and errors are those of the body. */
-class CountedBody implements BodyStream {
-  readonly trailers: BodyStream['trailers'];
-  readonly #body: BodyStream;
-  #bytesRead = 0;
-
-  constructor(body: BodyStream) {
-    this.#body = body;
-    this.trailers = body.trailers;
-  }
-
-  get bytesRead(): number {
-    return this.#bytesRead;
-  }
-
-  take(wantedBytes?: number): NextChunk {
-    const chunk = this.#body.take?.(wantedBytes) ?? 'later';
-    if (typeof chunk !== 'string') this.#bytesRead += chunk.length;
-    return chunk;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
-    for await (const chunk of this.#body) {
-      this.#bytesRead += chunk.length;
-      yield chunk;
-    }
-  }
-
-  close(): void {
-    this.#body.close();
-  }
 }

@@ -5,7 +5,6 @@
 
 import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { createFollowingSignal } from '../../http/tether.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import type { ForwardReason } from '../../semantics/cache-status.ts';
 import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
@@ -130,6 +129,18 @@ export class Pass {
       throw thrown;
     }
   }
+}
+
+/**
+ * Creates a signal that is aborted with another one, for the same reason, until it is released. It must be released in the end,
+ * because the other signal holds a reference to it.
+ */
+function createFollowingSignal(followed: AbortSignal): { readonly signal: AbortSignal; release(): void } {
+  const own = new AbortController();
+  const follow = () => own.abort(followed.reason);
+  if (followed.aborted) follow();
+  else followed.addEventListener('abort', follow, { once: true });
+  return { signal: own.signal, release: () => followed.removeEventListener('abort', follow) };
 }
 
 function answerPosted(arrival: WaiterResult): Answer {

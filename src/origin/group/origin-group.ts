@@ -7,7 +7,7 @@
 import type { Clock } from '../../http/clock.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
 import { toProxyError } from '../../http/proxy-error.ts';
-import type { Origin, OriginRequest, OriginResponse } from '../origin.ts';
+import { type Origin, type OriginRequest, type OriginResponse, observedResponse } from '../origin.ts';
 import {
   Health,
   type HealthCheckRules,
@@ -17,15 +17,7 @@ import {
   type Report,
   startHealthChecks,
 } from './health.ts';
-import {
-  type Attempt,
-  isFailureResponse,
-  isOriginFault,
-  mayResend,
-  ResendBudget,
-  ReusableBody,
-  WatchedBody,
-} from './resend.ts';
+import { type Attempt, isFailureResponse, isOriginFault, mayResend, ResendBudget, ReusableBody } from './resend.ts';
 
 /** A member of an origin group. */
 export interface GroupMember {
@@ -249,13 +241,12 @@ class Group implements OriginGroup {
   #watch(member: Member, { method, target }: OriginRequest, response: OriginResponse): OriginResponse {
     const isKept = method === 'GET' && (response.status === 200 || response.status === 206);
     const attachment = isKept ? this.#attachments.note(target, member) : undefined;
-    const body = new WatchedBody(response.body, {
-      onEnd(end) {
+    return observedResponse(response, {
+      onEnd(_isWhole, thrown) {
         member.load -= 1;
-        if (end === 'broken') attachment?.noteBreak();
+        if (isOriginFault(thrown)) attachment?.noteBreak();
       },
     });
-    return { ...response, body };
   }
 }
 
