@@ -16,6 +16,11 @@ export interface JourneyAllowance {
   leave(delivery: Delivery): void;
 }
 
+/** Returns responses as their clients get them. */
+interface Presenter {
+  present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
+}
+
 /** The journey of one request. */
 export class Journey {
   /** The answer of the cache; undefined until there is one. */
@@ -27,28 +32,32 @@ export class Journey {
   /** The limits of the request; undefined until it is admitted. */
   allowance: JourneyAllowance | undefined;
   #route: string | undefined;
-  #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
+  #presenter: Presenter | undefined;
+  /** The request that responses are presented for. */
+  #presented: ProxyRequest;
   readonly #request: ProxyRequest;
   readonly #clock: Clock;
   readonly #emit: Emit;
 
   constructor(request: ProxyRequest, clock: Clock, emit: Emit) {
     this.#request = request;
+    this.#presented = request;
     this.#clock = clock;
     this.#emit = emit;
   }
 
-  /** Notes the route, and how its responses are presented, errors included. */
-  enter(route: string, present: (response: ProxyResponse) => ProxyResponse): void {
+  /** Notes the route, how its responses are presented, errors included, and the request that they are presented for. */
+  enter(route: string, presenter: Presenter, request: ProxyRequest): void {
     this.#route = route;
-    this.#present = present;
+    this.#presenter = presenter;
+    this.#presented = request;
   }
 
   /** Returns the response for the listener. Its `onDelivered` ends the journey. */
   respond(response: ProxyResponse, error?: ProxyError): ProxyResponse {
     const headAt = this.#clock.now();
     const limited = this.allowance?.present(response) ?? response;
-    const presented = this.#present === undefined ? presentProblem(this.#request, limited) : this.#present(limited);
+    const presented = this.#presenter?.present(this.#presented, limited) ?? presentProblem(this.#request, limited);
     const onDelivered = (end: Delivery): void => {
       this.allowance?.leave(end);
       this.#emit(this.#event(presented, headAt, end, error));

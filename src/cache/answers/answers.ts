@@ -1,11 +1,14 @@
 /** Makes answers from stored entries, generations and origin responses, each with its Cache-Status (RFC 9211). */
 
+import type { Span } from '../../bytes/span.ts';
+import { type Fields, withoutFields } from '../../http/fields.ts';
 import { ObservedBody } from '../../http/observed-body.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
+import type { StoredResponse } from '../../http/stored-response.ts';
 import type { CacheStatus, ForwardReason } from '../../semantics/cache-status.ts';
 import { currentAgeMs, type FreshnessPolicy, freshnessLifetime, isOriginFailure } from '../../semantics/freshness.ts';
 import type { StoredEntry } from '../../store/store.ts';
-import { type Answer, type Relay, type Representation, withResponse } from '../answer.ts';
+import type { Answer, ByteReader, Relay, Representation } from '../answer.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 
 /** The common inputs of the answers to one request. */
@@ -165,4 +168,65 @@ export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: 
 function ttlSeconds(entry: StoredEntry, { policy, now }: AnswerContext): number {
   const { lifetimeMs } = freshnessLifetime(entry.metadata, policy);
   return Math.floor((lifetimeMs - currentAgeMs(entry.metadata, now)) / 1000);
+}
+
+/** Returns the representation with another head: one that was freshened since the representation was made. */
+function withResponse(representation: Representation, response: StoredResponse): Representation {
+  return new UnderResponse(representation, response);
+}
+
+class UnderResponse implements Representation {
+  readonly response: StoredResponse;
+  readonly generation: string | undefined;
+  readonly #representation: Representation;
+
+  constructor(representation: Representation, response: StoredResponse) {
+    this.response = response;
+    this.generation = representation.generation;
+    this.#representation = representation;
+  }
+
+  get sizeBytes(): number | undefined {
+    return this.#representation.sizeBytes;
+  }
+
+  peek(offset: number, end: number): Uint8Array | undefined {
+    return this.#representation.peek(offset, end);
+  }
+
+  peekKept(offset: number, end: number): Uint8Array | undefined {
+    return this.#representation.peekKept?.(offset, end);
+  }
+
+  canMove(span: Span): boolean {
+    return this.#representation.canMove?.(span) === true;
+  }
+
+  move(socket: number, head: Uint8Array, span: Span): number {
+    return this.#representation.move?.(socket, head, span) ?? 0;
+  }
+
+  giveBack(chunks: readonly Uint8Array[]): void {
+    this.#representation.giveBack?.(chunks);
+  }
+
+  open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
+    return this.#representation.open(spans, signal);
+  }
+
+  whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
+    return this.#representation.whenPresent(end, signal);
+  }
+
+  close(): void {
+    this.#representation.close();
+  }
+}
+
+/** Returns the representation with more fields in its head; they replace the fields of the same names. */
+export function withMoreFields(representation: Representation, more: Fields): Representation {
+  if (more.length === 0) return representation;
+  const { response } = representation;
+  const names = new Set(more.map(([name]) => name));
+  return withResponse(representation, { ...response, fields: [...withoutFields(response.fields, names), ...more] });
 }

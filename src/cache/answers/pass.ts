@@ -16,7 +16,7 @@ import { decideStoring, isForOneClient } from '../../semantics/storing.ts';
 import { compareVersions } from '../../semantics/validator.ts';
 import { withoutOriginEcho } from '../../semantics/vary.ts';
 import type { StoredEntry } from '../../store/store.ts';
-import { type Answer, type Relay, withMoreFields } from '../answer.ts';
+import type { Answer, Relay } from '../answer.ts';
 import type { WaiterResult } from '../collapse/flight.ts';
 import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
@@ -25,7 +25,7 @@ import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch
 import { changedInquiry, chargeTo, type Inquiry, passedFields } from '../inquiry.ts';
 import { invalidate } from '../invalidate/invalidate.ts';
 import { mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
-import { generationAnswer, relayAnswer } from './answers.ts';
+import { generationAnswer, relayAnswer, withMoreFields } from './answers.ts';
 
 /** Passes requests on, and updates stored responses by the result. */
 export class Pass {

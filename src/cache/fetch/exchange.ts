@@ -346,8 +346,10 @@ function refusalToStore(
   });
   if (decision.kind === 'refuse') return decision.reason;
   if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
-  const unread = { givesParts: rangeSupport.isKnown, sizeBytes, leftBytes: sizeBytes };
-  if (isBackground === true && decideUnread(policy.fill, unread) === 'stop') return 'unread';
+  if (isBackground === true) {
+    const unread = { givesParts: rangeSupport.isKnown, sizeBytes, leftBytes: sizeBytes };
+    if (decideUnread(policy.fill, unread) === 'stop') return 'unread';
+  }
   return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
 }
 
