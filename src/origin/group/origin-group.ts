@@ -5,6 +5,7 @@
  */
 
 import type { Clock } from '../../http/clock.ts';
+import { ExpiringMap } from '../../http/collections.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
 import { toProxyError } from '../../http/proxy-error.ts';
 import { type Origin, type OriginRequest, type OriginResponse, observedResponse } from '../origin.ts';
@@ -302,7 +303,7 @@ const maxBreaks = 2;
  * transfer that broke off, should go to the member that sent it. The group follows this wish while that member is well.
  */
 export class Attachments<M> {
-  readonly #byTarget = new Map<string, Attachment<M>>();
+  readonly #byTarget = new ExpiringMap<Attachment<M>>(maxTargets);
   readonly #sticksWhenValidated: boolean;
 
   /** `sticksWhenValidated`: conditional requests should go to the member that sent the representation, too. */
@@ -312,7 +313,7 @@ export class Attachments<M> {
 
   /** Returns the wish for a request; undefined where any member will do. */
   select({ method, target, fields }: Pick<OriginRequest, 'method' | 'target' | 'fields'>): Wish<M> | undefined {
-    const attachment = method === 'GET' ? this.#byTarget.get(target) : undefined;
+    const attachment = method === 'GET' ? this.#byTarget.get(target, 0) : undefined;
     if (attachment === undefined) return undefined;
     const { member, breaks } = attachment;
     if (breaks >= maxBreaks) return { kind: 'another', member };
@@ -323,15 +324,10 @@ export class Attachments<M> {
 
   /** Notes that a member has begun to send a representation, or a part of one. Call `noteBreak` if the transfer breaks off. */
   note(target: string, member: M): { noteBreak(): void } {
-    const before = this.#byTarget.get(target);
+    const before = this.#byTarget.get(target, 0);
     const attachment = { member, breaks: 0 };
     const breaks = before?.member === member ? before.breaks : 0;
-    if (target.length <= maxTargetLength) {
-      this.#byTarget.delete(target);
-      this.#byTarget.set(target, attachment);
-      const [oldest] = this.#byTarget.keys();
-      if (this.#byTarget.size > maxTargets && oldest !== undefined) this.#byTarget.delete(oldest);
-    }
+    if (target.length <= maxTargetLength) this.#byTarget.set(target, attachment, Number.POSITIVE_INFINITY);
     return {
       noteBreak: () => {
         attachment.breaks = breaks + 1;
