@@ -56,8 +56,8 @@ export function createObservedOrigin(origin: Origin, options: ObservedOriginOpti
       emit(begun);
       const exchange = new ObservedExchange(name, sent, options, trace);
       try {
-        const fetch = () => origin.fetch(sent);
-        return exchange.receive(await (trace === undefined ? fetch() : trace.run(fetch)));
+        const sending = trace === undefined ? origin.fetch(sent) : trace.run(() => origin.fetch(sent));
+        return exchange.receive(await sending);
       } catch (thrown) {
         exchange.end(toProxyError(thrown));
         throw thrown;

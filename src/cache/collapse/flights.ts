@@ -62,22 +62,12 @@ export class Flights {
     exchange: ExchangeFunction,
     { leader, reopens }: { readonly leader?: RequestMatcher; readonly reopens?: string } = {},
   ): Flight {
-    const exchangeAndNote: ExchangeFunction = (clearance) =>
-      exchange(clearance).then((result) => this.#noteResult(result));
     const lease = this.#hold(key);
     const startedAt = this.#context.clock.now();
     const mayPublish = lease !== undefined;
     const { unread } = this.#context;
-    const flight = new Flight({
-      key,
-      unreadPolicy,
-      unread,
-      exchange: exchangeAndNote,
-      leader,
-      reopens,
-      mayPublish,
-      startedAt,
-    });
+    const options = { key, unreadPolicy, unread, exchange, leader, reopens, mayPublish, startedAt };
+    const flight = new Flight({ ...options, flights: this });
     const place = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {
@@ -107,10 +97,9 @@ export class Flights {
   }
 
   /** Passes changed metadata of stored entries on to the flights that have their generations open. */
-  #noteResult(result: FetchResult): FetchResult {
+  noteResult(result: FetchResult): void {
     if (result.kind === 'revalidated') for (const entry of [result.entry, ...result.alike]) this.freshen(entry);
     if (result.kind === 'relay' && result.outdated !== undefined) this.freshen(result.outdated);
-    return result;
   }
 
   /** Checks whether a flight of this key runs whose response may be stored. */
