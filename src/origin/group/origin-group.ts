@@ -140,7 +140,8 @@ class Group implements OriginGroup {
     for (let resends = 0; ; resends += 1) {
       const member = this.#select(request, tried);
       tried.push(member);
-      const attempt = await this.#send(member, { ...request, body, onInterim, isResent: resends > 0 });
+      const sent = { ...request, body, onInterim, isResent: resends > 0 };
+      const attempt = await (this.#isMany ? this.#send(member, sent) : send(member.origin, sent));
       const mayBeAgain = () => {
         const hasOther = this.#members.some((each) => !tried.includes(each) && each.health.mayAsk);
         return mayResend(attempt, { request, isAnswered, isBodyTouched: body?.isTouched === true, hasOther });
@@ -223,13 +224,13 @@ class Group implements OriginGroup {
     return best;
   }
 
+  /** Sends a request to one of several members. */
   async #send(member: Member, request: OriginRequest): Promise<Attempt> {
     const { host, origin, health } = member;
     const fields = host === undefined ? request.fields : withHost(request.fields, host);
-    if (!this.#isMany) return await attempt(origin, request);
     const report = health.begin();
     member.load += 1;
-    const sent = await attempt(origin, { ...request, fields });
+    const sent = await send(origin, { ...request, fields });
     report(...verdictOn(sent));
     if (sent.kind === 'failed' || sent.response.framing === 'none') {
       member.load -= 1;
@@ -256,7 +257,7 @@ function isGood(attempt: Attempt): boolean {
   return attempt.kind === 'response' && !isFailureResponse(attempt.response);
 }
 
-async function attempt(origin: Origin, request: OriginRequest): Promise<Attempt> {
+async function send(origin: Origin, request: OriginRequest): Promise<Attempt> {
   try {
     return { kind: 'response', response: await origin.fetch(request) };
   } catch (error) {
