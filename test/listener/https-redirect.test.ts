@@ -1,8 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createHttpsRedirect, httpsLocation } from '../../src/listener/https-redirect.ts';
-import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { requestOf } from '../support/clients/direct-client.ts';
-import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { httpsLocation } from '../../src/listener/https-redirect.ts';
 
 describe('httpsLocation', () => {
   it.each<[authority: string, target: string, port: number, location: string | undefined]>([
@@ -25,16 +22,5 @@ describe('httpsLocation', () => {
     ['exam%70le.org', '/', 443, undefined],
   ])('%s %s, port %i', (authority, target, port, location) => {
     expect(httpsLocation({ authority, target }, port)).toBe(location);
-  });
-});
-
-describe('a redirect', () => {
-  it('is reported when it begins, and when the client has it', async () => {
-    const events: ServerEvent[] = [];
-    const handler = createHttpsRedirect({ port: 443, clock: createFakeClock(), emit: (event) => events.push(event) });
-    const response = await handler(requestOf({ target: '/' }, 0));
-    expect([response.status, events]).toEqual([308, [{ kind: 'begun', what: 'request' }]]);
-    response.onDelivered?.({ bytesSent: 0, complete: true });
-    expect(events.at(-1)).toMatchObject({ kind: 'request', status: 308 });
   });
 });
