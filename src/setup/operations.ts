@@ -51,7 +51,7 @@ interface Counted {
 export interface ServingParts {
   /** The active site. */
   readonly site: Pick<Site, 'config' | 'routes'>;
-  readonly store: StoreOperations;
+  readonly store: StoreOperations & Pick<WorkerOperations, 'readUses' | 'inspectHere'>;
   readonly fills: Fills;
 }
 
@@ -85,7 +85,7 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
     return now;
   };
   return {
-    listEntries: async (search, limit, after) => await serving().store.listEntries(search, limit, after),
+    listEntries: async (...given) => await serving().store.listEntries(...given),
     inspectEntry: async (key, generation) => await serving().store.inspectEntry(key, generation),
     purge: async (order) => await serving().store.purge(order),
     warm: async (order) => await serving().store.warm(order),
@@ -96,6 +96,8 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
         .map((fill) => ({ ...fill, worker })),
     cancelFill: async (id) => await serving().fills.cancel(id),
     listOrigins: async () => serving().site.routes.flatMap((route) => listOriginsOf(route, worker)),
+    readUses: async (generations) => await serving().store.readUses(generations),
+    inspectHere: async (...given) => await serving().store.inspectHere(...given),
     setLogLevel: async (level) => {
       if (log === undefined) throw new OperationFault('unavailable', 'Nothing is logged here.');
       log.setLevel(level);
@@ -107,7 +109,12 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
 /** Creates the operations of a server of one process. */
 export function createOperations(parts: ServerParts): Operations {
   const { pid, worker, log, counted, reload } = parts;
-  const { readMetrics: _readMetrics, ...operations } = createWorkerOperations(parts);
+  const {
+    readMetrics: _readMetrics,
+    readUses: _readUses,
+    inspectHere: _inspectHere,
+    ...operations
+  } = createWorkerOperations(parts);
   const readReadiness = (): Readiness => {
     const state = parts.isStopping() ? 'stopping' : parts.serving() === undefined ? 'starting' : 'serving';
     const isReady = state === 'serving';

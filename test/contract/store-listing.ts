@@ -199,9 +199,7 @@ export function listing(openStore: OpenStore, block: number): void {
       const even = all.filter((at) => at % 2 === 0);
       expect(await ranked('size', byTag('even'))).toEqual(sortedBy(sizeOf, even));
       const films = all.filter((at) => at % 3 === 0);
-      expect(await ranked('age', byPrefix('scope http://a.test/Film'))).toEqual(
-        sortedBy((at) => -bornAt(at), films),
-      );
+      expect(await ranked('age', byPrefix('scope http://a.test/Film'))).toEqual(sortedBy((at) => -bornAt(at), films));
     });
 
     it('can be limited to keys with a text after their first space', async () => {

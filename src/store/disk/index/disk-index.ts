@@ -6,7 +6,7 @@
 
 import type { StoredResponse } from '../../../http/stored-response.ts';
 import type { Emit } from '../../../telemetry/events.ts';
-import { findable, hasFallingRanks, hasText, isChosenBy, lowerCase, RankSelection } from '../../entry-rules.ts';
+import { findable, hasFallingRanks, hasText, isChosenBy, lowerCase, type RankSelection } from '../../entry-rules.ts';
 import type { AnnounceChange, EntryChoice, EntryOrder, EntryRank, StoreChange } from '../../store.ts';
 import { blockSum } from '../bodies/block-sums.ts';
 import type { IndexConnection } from './index-connection.ts';
@@ -245,17 +245,20 @@ export class DiskIndex {
     return this.#connection.ask(undefined, ({ windowEnd, rankedRows }) => {
       const end = windowEnd.get(from, rankedAtOnce)?.id;
       if (typeof end !== 'number') return undefined;
-      const prefix = choice.kind === 'prefix' ? choice.prefix : '';
-      const tag = choice.kind === 'tag' ? choice.tag : null;
-      const text = lowerCase(order.contains ?? '');
       const isByUse = order.by === 'used';
       const place = after === undefined || isByUse ? [1, 0, ''] : [0, after.rank, after.generation];
       // One more than the limit shows whether there is a next page.
       const most = isByUse ? rankedAtOnce : limit + 1;
-      const values = [from, end, ...place, prefix, text, text, tag, tag, most];
-      for (const row of rankedRows(order.by, hasFallingRanks(order)).all(...values)) {
+      const rows = rankedRows(order.by, hasFallingRanks(order)).all(
+        from,
+        end,
+        ...place,
+        ...filterOf(choice, order),
+        most,
+      );
+      for (const row of rows) {
         const generation = String(row.generation);
-        const rank = isByUse ? (usedAt(generation) ?? 0) : order.by === 'key' ? String(row.rank) : Number(row.rank);
+        const rank = isByUse ? (usedAt(generation) ?? 0) : typeof row.rank === 'string' ? row.rank : Number(row.rank);
         selection.add({ rank, generation });
       }
       return end;
@@ -367,6 +370,14 @@ export class DiskIndex {
     this.#incomplete.clear();
     this.#published.clear();
   }
+}
+
+/** Returns the parameters by which a ranked list is limited: prefix, text (twice) and tag (twice). */
+function filterOf(choice: EntryChoice, { contains = '' }: EntryOrder): readonly (string | null)[] {
+  const prefix = choice.kind === 'prefix' ? choice.prefix : '';
+  const tag = choice.kind === 'tag' ? choice.tag : null;
+  const text = lowerCase(contains);
+  return [prefix, text, text, tag, tag];
 }
 
 /** Keys whose entries have changed, and generations that were replaced or removed. */
