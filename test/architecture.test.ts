@@ -74,6 +74,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'message-body.ts',
     'request-head.ts',
     'timeouts.ts',
+    'write-buffer.ts',
     'listener.ts',
   ],
   guard: ['explain.ts', 'admit.ts', 'gate.ts', 'purge.ts', 'access', 'limits', 'fields', 'client.ts'],
