@@ -3,7 +3,7 @@
  * without a Node installation.
  *
  *     npm run build:binary                                  dist/bin/rangeway, for this machine
- *     npm run build:binary -- --arch arm64 --out DIRECTORY  DIRECTORY/rangeway, for another architecture: x64 or arm64
+ *     npm run build:binary -- --arch arm64 --out DIRECTORY  DIRECTORY/bin/rangeway, for another architecture: x64 or arm64
  *     npm run build:binary -- --keep-symbols                without strip; the file is a quarter larger
  */
 
@@ -128,13 +128,13 @@ async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
       arch: { type: 'string', default: process.arch },
-      out: { type: 'string', default: join(checkout, 'dist/bin') },
+      out: { type: 'string', default: join(checkout, 'dist') },
       'keep-symbols': { type: 'boolean', default: false },
     },
   });
   const architecture = parseArchitecture(values.arch);
   if (architecture === undefined) throw new Error(`--arch: expected ${architectures.join(' or ')}`);
-  const options = { architecture, out: resolve(values.out), keepSymbols: values['keep-symbols'] };
+  const options = { architecture, out: resolve(values.out, 'bin'), keepSymbols: values['keep-symbols'] };
   const { path, sizeBytes, nodeVersion, packages } = await buildBinary(options);
   const size = `${Math.round(sizeBytes / 1e6)} MB`;
   console.log(`${path}: ${size}, linux-${architecture}, Node ${nodeVersion}, ${packages.length} packages`);

@@ -10,9 +10,16 @@ export const architectures = ['x64', 'arm64'] as const;
 /** An architecture, by its name in Node. */
 export type Architecture = (typeof architectures)[number];
 
-/** Parses the name of an architecture. Debian and container builders call x64 amd64. Returns undefined for another text. */
+/** The names that Debian, container builders and the kernel have for the architectures. */
+const otherNames: ReadonlyMap<string, string> = new Map([
+  ['amd64', 'x64'],
+  ['x86_64', 'x64'],
+  ['aarch64', 'arm64'],
+]);
+
+/** Parses the name of an architecture. Returns undefined for another text. */
 export function parseArchitecture(text: string): Architecture | undefined {
-  return architectures.find((each) => each === (text === 'amd64' ? 'x64' : text));
+  return architectures.find((each) => each === (otherNames.get(text) ?? text));
 }
 
 /** A release of Node, unpacked. */

@@ -1,7 +1,7 @@
 /**
  * `npm run build:deb`: makes a Debian package of the single executable, which needs no Node of the system. It needs dpkg-deb.
  *
- *     npm run build:deb                                  dist/deb/rangeway_VERSION_ARCH.deb, for this machine
+ *     npm run build:deb                                  dist/deb/rangeway_VERSION_ARCH.deb and dist/bin/rangeway, for this machine
  *     npm run build:deb -- --arch arm64 --out DIRECTORY  for another architecture: x64 or arm64
  *     npm run build:deb -- --quick                       compresses less; the file is a sixth larger
  *
@@ -25,19 +25,13 @@ import { formatCopyright } from './copyright.ts';
 
 /** How to build the package. */
 interface DebOptions {
+  readonly binary: Binary;
   readonly architecture: Architecture;
   /** The directory of the package, which is made where it is absent. */
   readonly out: string;
   /** Compresses less, which takes a seventh of the time. */
   readonly isQuick: boolean;
   readonly environment: NodeJS.ProcessEnv;
-}
-
-/** The package. */
-export interface Deb {
-  readonly path: string;
-  /** The executable in it. */
-  readonly binary: Binary;
 }
 
 /** The architectures by their names in Debian. */
@@ -52,13 +46,13 @@ const shells = [
   { shell: 'fish', path: 'usr/share/fish/vendor_completions.d/rangeway.fish' },
 ];
 
-/** Builds the package. Rejects with the reason where a step fails. */
-export async function buildDeb({ architecture, out, isQuick, environment }: DebOptions): Promise<Deb> {
+/** Builds the package of an executable; resolves with its path. Rejects with the reason where a step fails. */
+async function buildDeb({ binary, architecture, out, isQuick, environment }: DebOptions): Promise<string> {
   const work = await mkdtemp(join(tmpdir(), 'rangeway-deb-'));
   try {
     const root = join(work, 'root');
-    const binary = await buildBinary({ architecture, out: join(root, 'usr/bin') });
-    await rm(join(root, 'usr/bin/LICENSES.txt'));
+    await mkdir(join(root, 'usr/bin'), { recursive: true });
+    await copyFile(binary.path, join(root, 'usr/bin/rangeway'));
     await writeFiles(root, binary, environment);
     await writeControl(root, debianNames[architecture], environment);
     const revision = debianVersion();
@@ -66,7 +60,7 @@ export async function buildDeb({ architecture, out, isQuick, environment }: DebO
     await mkdir(out, { recursive: true });
     const compression = ['-Zxz', isQuick ? '-z1' : '-z6'];
     await run('dpkg-deb', ['--root-owner-group', ...compression, '--build', root, path]);
-    return { path, binary };
+    return path;
   } finally {
     await rm(work, { recursive: true, force: true });
   }
@@ -195,15 +189,17 @@ async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
       arch: { type: 'string', default: process.arch },
-      out: { type: 'string', default: join(checkout, 'dist/deb') },
+      out: { type: 'string', default: join(checkout, 'dist') },
       quick: { type: 'boolean', default: false },
     },
   });
   const architecture = parseArchitecture(values.arch);
   if (architecture === undefined) throw new Error(`--arch: expected ${architectures.join(' or ')}`);
-  const { path } = await buildDeb({
+  const binary = await buildBinary({ architecture, out: resolve(values.out, 'bin') });
+  const path = await buildDeb({
+    binary,
     architecture,
-    out: resolve(values.out),
+    out: resolve(values.out, 'deb'),
     isQuick: values.quick,
     environment: process.env,
   });
