@@ -7,8 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { itWith, runProgram } from '../support/processes/programs.ts';
+import { afterAll, beforeAll, describe, expect, inject } from 'vitest';
+import { itPackaged } from '../support/packages/packaged.ts';
+import { runProgram } from '../support/processes/programs.ts';
 import { projectDirectory, type RangewayProcess, startProgram } from '../support/processes/rangeway-process.ts';
 import { unprivilegedId } from '../support/processes/root-only.ts';
 
@@ -59,7 +60,7 @@ async function command(home: Home, ...args: readonly string[]) {
 }
 
 describe('commands', () => {
-  it('print the version and the help, without an environment', async () => {
+  itPackaged([], 'print the version and the help, without an environment', async () => {
     const { version } = JSON.parse(await readFile(join(projectDirectory, 'package.json'), 'utf8')) as {
       version: string;
     };
@@ -69,7 +70,7 @@ describe('commands', () => {
     expect([await helped.ended(), helped.output()]).toEqual([0, expect.stringMatching(/^Usage: rangeway [\s\S]*\n$/)]);
   });
 
-  it('check a configuration, with sendfile where this system has it', async () => {
+  itPackaged([], 'check a configuration, with sendfile where this system has it', async () => {
     await using home = await openHome();
     const example = await readFile(join(projectDirectory, 'config.example.json'), 'utf8');
     await writeFile(join(home.dir, 'rangeway.json'), example);
@@ -84,13 +85,13 @@ describe('commands', () => {
     });
   });
 
-  it('print the schema', async () => {
+  itPackaged([], 'print the schema', async () => {
     await using home = await openHome();
     const schema = await readFile(join(projectDirectory, 'config.schema.json'), 'utf8');
     expect(await command(home, 'schema')).toEqual({ code: 0, output: schema });
   });
 
-  it('probe an origin', async () => {
+  itPackaged([], 'probe an origin', async () => {
     await using home = await openHome();
     const { code, output } = await command(home, 'probe', `${originUrl}/film`);
     expect(code, output).toBe(0);
@@ -98,7 +99,7 @@ describe('commands', () => {
   });
 });
 
-it('the demo serves its page and its video', async () => {
+itPackaged([], 'the demo serves its page and its video', async () => {
   await using home = await openHome();
   await using demo = start(home, ['demo', '--listen', '127.0.0.1:0']);
   const [, url = ''] = await demo.waitFor(/Rangeway\s+(http:\S+)\s[\s\S]*Ctrl-C/);
@@ -113,7 +114,7 @@ it('the demo serves its page and its video', async () => {
 describe.each([1, 2])('with --workers %i', (workers) => {
   const flags = () => [originUrl, '--listen', '127.0.0.1:0', '--dir', 'store', '--workers', String(workers)];
 
-  it('stores on disk, answers ranges, is administered, and stops', async () => {
+  itPackaged([], 'stores on disk, answers ranges, is administered, and stops', async () => {
     await using home = await openHome();
     await using server = start(home, flags());
     const [, url = ''] = await server.waitFor(/ready on (http:[^\s",]+),/);
@@ -141,7 +142,7 @@ describe.each([1, 2])('with --workers %i', (workers) => {
     expect(server.output()).toContain('"stage":"stopped"');
   });
 
-  it('writes a readable log, and its store survives a restart', async () => {
+  itPackaged([], 'writes a readable log, and its store survives a restart', async () => {
     await using home = await openHome();
     const path = `/kept-${workers}`;
     for (const cacheStatus of [/fwd=uri-miss/, /; hit(?:;|$)/]) {
@@ -162,16 +163,16 @@ describe.each([1, 2])('with --workers %i', (workers) => {
 describe('NODE_OPTIONS', () => {
   const sdk = join(projectDirectory, 'test/support/processes/spans-to-output.ts');
 
-  it.each([1, 2])('--require loads an SDK for traces, with --workers %i', async (workers) => {
+  itPackaged([], '--require loads an SDK for traces', async () => {
     await using home = await openHome();
-    const args = [originUrl, '--listen', '127.0.0.1:0', '--workers', String(workers)];
+    const args = [originUrl, '--listen', '127.0.0.1:0', '--workers', '2'];
     await using server = start(home, args, { NODE_OPTIONS: `--require=${sdk}` });
     const [, url = ''] = await server.waitFor(/ready on (http:[^\s",]+),/);
-    await (await fetch(`${url}/traced-${workers}`)).arrayBuffer();
-    await server.waitFor(/^span .*"url.path":"\/traced-\d"/m);
+    await (await fetch(`${url}/traced`)).arrayBuffer();
+    await server.waitFor(/^span .*"url.path":"\/traced"/m);
   });
 
-  it('--import, which Node ignores here, gets a line that says so', async () => {
+  itPackaged([], '--import, which Node ignores here, gets a line that says so', async () => {
     await using home = await openHome();
     await using server = start(home, ['--version'], { NODE_OPTIONS: `--import=file://${sdk}` });
     expect(await server.ended()).toBe(0);
@@ -179,7 +180,7 @@ describe('NODE_OPTIONS', () => {
   });
 });
 
-it('goes on after the file was replaced, as an upgrade does', async () => {
+itPackaged([], 'goes on after the file was replaced, as an upgrade does', async () => {
   await using home = await openHome();
   const own = join(home.dir, 'bin', 'rangeway');
   await mkdir(join(home.dir, 'bin'));
@@ -194,7 +195,7 @@ it('goes on after the file was replaced, as an upgrade does', async () => {
 });
 
 describe('the file', () => {
-  it('has its licences beside it: of Node, and of every package that Rangeway depends on', async () => {
+  itPackaged([], 'has its licences beside it: of Node, and of every package that Rangeway depends on', async () => {
     const licences = await readFile(join(inject('packages'), 'LICENSES.txt'), 'utf8');
     const description = JSON.parse(await readFile(join(projectDirectory, 'package.json'), 'utf8')) as {
       dependencies: Record<string, string>;
@@ -204,7 +205,7 @@ describe('the file', () => {
     expect(licences).toContain(await readFile(join(projectDirectory, 'LICENSE'), 'utf8'));
   });
 
-  itWith(['readelf'], 'needs a system as old as docs/packages.md says', async () => {
+  itPackaged(['readelf'], 'needs a system as old as docs/packages.md says', async () => {
     const { stdout } = await runProgram('readelf', ['--wide', '--version-info', '--dynamic', executable], '/');
     const text = stdout.toString();
     const newest = (name: string) =>

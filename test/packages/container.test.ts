@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { expect, inject } from 'vitest';
 import { onlyOne, readServices, readStages } from '../support/packages/container-files.ts';
+import { buildPrograms } from '../support/packages/packaged.ts';
 import { type ScratchRoot, sealRoot } from '../support/packages/scratch-root.ts';
 import { type RangewayProcess, startProgram } from '../support/processes/rangeway-process.ts';
 import { itAsRoot } from '../support/processes/root-only.ts';
@@ -19,7 +20,7 @@ const { text: user } = onlyOne(image, 'USER');
 const entrypoint = JSON.parse(onlyOne(image, 'ENTRYPOINT').text) as [string];
 const health = JSON.parse(onlyOne(image, 'HEALTHCHECK').text.replace(/^CMD /, '')) as string[];
 const [name = '', value = ''] = onlyOne(image, 'ENV').text.split('=');
-const environment = { PATH: '/usr/bin:/bin', HOME: '/home/nonroot', [name]: value };
+const environment = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/home/nonroot', [name]: value };
 
 /** Makes the root of the image in a directory. */
 async function layOut(root: string, work: string): Promise<void> {
@@ -109,7 +110,7 @@ async function childOf({ pid }: RangewayProcess): Promise<number> {
   return Number((await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim());
 }
 
-const programs = ['mount', 'unshare', 'setpriv', 'chroot', 'ldd'];
+const programs = [...buildPrograms, 'mount', 'unshare', 'setpriv', 'chroot', 'ldd'];
 
 itAsRoot(
   programs,

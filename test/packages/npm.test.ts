@@ -3,9 +3,10 @@
 import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject } from 'vitest';
 import { type CountingOrigin, openCountingOrigin } from '../support/origins/counting-origin.ts';
-import { itWith, runProgram } from '../support/processes/programs.ts';
+import { itPackaged } from '../support/packages/packaged.ts';
+import { runProgram } from '../support/processes/programs.ts';
 import { projectDirectory, startProgram } from '../support/processes/rangeway-process.ts';
 import { isPeriodic } from '../support/values/periodic-body.ts';
 
@@ -15,6 +16,7 @@ const { version } = JSON.parse(await readFile(join(projectDirectory, 'package.js
 describe('the files', () => {
   let names: string[];
   beforeAll(async () => {
+    if (inject('packages') === '') return;
     const { stdout } = await runProgram('tar', ['-tzf', tarball], '/');
     names = stdout
       .toString()
@@ -23,7 +25,7 @@ describe('the files', () => {
       .map((name) => name.replace(/^package\//, ''));
   });
 
-  it('are those that users need', () => {
+  itPackaged([], 'are those that users need', async () => {
     const needed = [
       ...['bin/rangeway.js', 'dist/index.js', 'dist/index.d.ts', 'dist/cli/main.js', 'dist/man/rangeway.1'],
       ...['config.schema.json', 'config.example.json', 'assets/demo/range-test.mp4', 'docs/operations.md'],
@@ -33,7 +35,7 @@ describe('the files', () => {
     expect(needed.filter((name) => !names.includes(name))).toEqual([]);
   });
 
-  it('are no others', () => {
+  itPackaged([], 'are no others', async () => {
     const known = [
       /^(?:LICENSE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json|config\.(?:schema|example)\.json)$/,
       /^bin\/rangeway\.js$/,
@@ -47,7 +49,7 @@ describe('the files', () => {
     expect(names.filter((name) => !known.some((pattern) => pattern.test(name)))).toEqual([]);
   });
 
-  it('have the dashboard, where the project has one', async () => {
+  itPackaged([], 'have the dashboard, where the project has one', async () => {
     const { scripts } = JSON.parse(await readFile(join(projectDirectory, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>;
     };
@@ -62,6 +64,7 @@ describe('installed into an empty folder', () => {
   /** PATH with the Node of this process, and without that of the machine. */
   let env: NodeJS.ProcessEnv;
   beforeAll(async () => {
+    if (inject('packages') === '') return;
     dir = await mkdtemp(join(tmpdir(), 'rangeway-npm-'));
     origin = await openCountingOrigin('whole', 1_000_000);
     await symlink(process.execPath, join(dir, 'node'));
@@ -79,25 +82,26 @@ describe('installed into an empty folder', () => {
     expect(await installed.ended(), installed.output()).toBe(0);
   });
   afterAll(async () => {
+    if (inject('packages') === '') return;
     await origin[Symbol.asyncDispose]();
     await rm(dir, { recursive: true, force: true });
   });
 
-  itWith(['npx'], 'npx rangeway --version', async () => {
+  itPackaged(['npx'], 'npx rangeway --version', async () => {
     await using started = startProgram('npx', ['--no-install', 'rangeway', '--version'], { cwd: dir, env });
     expect([await started.ended(), started.output()]).toEqual([0, `${version}\n`]);
   });
 
-  it('npm knows its manual page', async () => {
+  itPackaged([], 'npm knows its manual page', async () => {
     const description = JSON.parse(await readFile(join(dir, 'node_modules/rangeway/package.json'), 'utf8')) as {
       man: string;
     };
     expect(await readFile(join(dir, 'node_modules/rangeway', description.man), 'utf8')).toMatch(/^\.TH RANGEWAY 1 /);
   });
 
-  it.each([1, 2])('the command serves ranges, with --workers %i', async (workers) => {
+  itPackaged([], 'the command serves ranges, with several workers', async () => {
     const command = join(dir, 'node_modules/.bin/rangeway');
-    const flags = ['--listen', '127.0.0.1:0', '--dir', join(dir, `store-${workers}`), '--workers', String(workers)];
+    const flags = ['--listen', '127.0.0.1:0', '--dir', join(dir, 'store'), '--workers', '2'];
     await using server = startProgram(command, [origin.url, ...flags], { cwd: dir, env });
     const [, url = ''] = await server.waitFor(/ready on (http:[^\s",]+),/);
     const response = await fetch(`${url}/film`, { headers: { range: 'bytes=500000-500999' } });
@@ -106,7 +110,7 @@ describe('installed into an empty folder', () => {
     expect(await server.stop('SIGTERM'), server.output()).toBe(0);
   });
 
-  it('the command checks the example, whose schema is beside it', async () => {
+  itPackaged([], 'the command checks the example, whose schema is beside it', async () => {
     const example = join(dir, 'node_modules/rangeway/config.example.json');
     const command = join(dir, 'node_modules/.bin/rangeway');
     await using checked = startProgram(command, ['check', example], { cwd: dirname(example), env });

@@ -9,19 +9,28 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
+import { findProgram } from '../processes/programs.ts';
 import { projectDirectory } from '../processes/rangeway-process.ts';
+import { buildPrograms } from './packaged.ts';
 
 const run = promisify(execFile);
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The directory with the packages: `rangeway`, `LICENSES.txt`, `rangeway.deb` and `rangeway.tgz`. Every user can read it. */
+    /**
+     * The directory with the packages: `rangeway`, `LICENSES.txt`, `rangeway.deb` and `rangeway.tgz`. Every user can read it. Empty
+     * where a program for the build is missing; then `itPackaged` skips the tests.
+     */
     packages: string;
   }
 }
 
 /** Builds the packages. Returns the function that removes them. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  if (buildPrograms.some((program) => findProgram(program) === undefined)) {
+    project.provide('packages', '');
+    return async () => undefined;
+  }
   const packages = await mkdtemp(join(tmpdir(), 'rangeway-packages-'));
   const remove = () => rm(packages, { recursive: true, force: true });
   try {
