@@ -17,7 +17,8 @@ RUN dpkg --add-architecture "${TARGETARCH:-$(dpkg --print-architecture)}" \
   && dpkg-deb --extract libatomic1_*.deb /image \
   && rm -rf libatomic1_*.deb /var/lib/apt/lists/*
 COPY package.json package-lock.json ./
-RUN npm ci --no-audit --no-fund
+# The script "prepare" of a checkout needs the source, which is copied after this layer.
+RUN npm pkg delete scripts.prepare && npm ci --no-audit --no-fund
 COPY . .
 RUN npm run build:binary -- --arch "${TARGETARCH:-$(uname -m)}" --out /out
 RUN install -D -m 755 /out/bin/rangeway /image/usr/bin/rangeway \

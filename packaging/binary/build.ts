@@ -13,8 +13,8 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readPackageFolder, version } from '../../src/setup/package-files.ts';
 import { checkout, failBuild, run } from '../checkout.ts';
-import { type BundledPackage, bundleProgram } from './bundle.ts';
-import { formatLicences } from './licences.ts';
+import { bundleProgram } from './bundle.ts';
+import { formatLicences, type LicenceTexts } from './licences.ts';
 import { type Architecture, architectures, fetchNodeRelease, parseArchitecture } from './node-release.ts';
 
 /** The files that the executable contains: they are read through `src/setup/package-files.ts`. */
@@ -33,10 +33,8 @@ export interface BinaryOptions {
 export interface Binary {
   readonly path: string;
   readonly sizeBytes: number;
-  readonly nodeVersion: string;
-  readonly packages: readonly BundledPackage[];
-  /** The licence of Node, with those of everything that is built into it. */
-  readonly nodeLicence: string;
+  /** The licences of everything in it. */
+  readonly licences: LicenceTexts;
 }
 
 /** Builds `rangeway` and `LICENSES.txt` in a directory. Rejects with the reason where a step fails. */
@@ -72,16 +70,20 @@ export async function buildBinary({ architecture, out, keepSymbols = false }: Bi
     );
     await run(process.execPath, ['--build-sea', 'sea.json'], { cwd: work });
     await chmod(output, 0o755);
-    const nodeLicence = await readFile(node.licence, 'utf8');
-    const own = await readFile(join(checkout, 'LICENSE'), 'utf8');
-    const texts = { own, packages: bundle.packages, nodeVersion: node.version, node: nodeLicence };
+    const licences: LicenceTexts = {
+      own: await readFile(join(checkout, 'LICENSE'), 'utf8'),
+      packages: bundle.packages,
+      dashboard: readPackageFolder('dist/dashboard').get('LICENSES.md')?.toString(),
+      nodeVersion: node.version,
+      node: await readFile(node.licence, 'utf8'),
+    };
     await mkdir(out, { recursive: true });
-    await writeFile(join(out, 'LICENSES.txt'), formatLicences(texts));
+    await writeFile(join(out, 'LICENSES.txt'), formatLicences(licences));
     const path = join(out, 'rangeway');
     await moveFile(output, path);
     if (architecture === process.arch) await checkVersion(path);
     const { size: sizeBytes } = await stat(path);
-    return { path, sizeBytes, nodeVersion: node.version, packages: bundle.packages, nodeLicence };
+    return { path, sizeBytes, licences };
   } finally {
     await rm(work, { recursive: true, force: true });
   }
@@ -135,9 +137,10 @@ async function main(): Promise<number> {
   const architecture = parseArchitecture(values.arch);
   if (architecture === undefined) throw new Error(`--arch: expected ${architectures.join(' or ')}`);
   const options = { architecture, out: resolve(values.out, 'bin'), keepSymbols: values['keep-symbols'] };
-  const { path, sizeBytes, nodeVersion, packages } = await buildBinary(options);
+  const { path, sizeBytes, licences } = await buildBinary(options);
   const size = `${Math.round(sizeBytes / 1e6)} MB`;
-  console.log(`${path}: ${size}, linux-${architecture}, Node ${nodeVersion}, ${packages.length} packages`);
+  const parts = `Node ${licences.nodeVersion}, ${licences.packages.length} packages`;
+  console.log(`${path}: ${size}, linux-${architecture}, ${parts}`);
   return 0;
 }
 

@@ -7,6 +7,8 @@ export interface LicenceTexts {
   /** Of Rangeway itself. */
   readonly own: string;
   readonly packages: readonly BundledPackage[];
+  /** Of the packages in the dashboard; undefined where it is not built. */
+  readonly dashboard: string | undefined;
   readonly nodeVersion: string;
   /** Of Node, with those of everything that is built into it. */
   readonly node: string;
@@ -15,10 +17,11 @@ export interface LicenceTexts {
 const rule = '-'.repeat(80);
 
 /** Formats all licences as one text, with a heading for each. */
-export function formatLicences({ own, packages, nodeVersion, node }: LicenceTexts): string {
+export function formatLicences({ own, packages, dashboard, nodeVersion, node }: LicenceTexts): string {
   const parts = [
     ['Rangeway', own],
     ...packages.map(({ name, version, licence, licenceText }) => [`${name} ${version} (${licence})`, licenceText]),
+    ...(dashboard === undefined ? [] : [['Packages in the dashboard', dashboard] as const]),
     [`Node.js ${nodeVersion}, and what is built into it`, node],
   ] as const;
   const list = parts.map(([heading]) => `  ${heading}\n`).join('');

@@ -76,14 +76,9 @@ function maintainerOf({ DEBFULLNAME, DEBEMAIL }: NodeJS.ProcessEnv): string {
 }
 
 /** Writes all files but the executable, which is there. */
-async function writeFiles(
-  root: string,
-  { packages, nodeLicence, nodeVersion }: Binary,
-  environment: NodeJS.ProcessEnv,
-) {
+async function writeFiles(root: string, { licences }: Binary, environment: NodeJS.ProcessEnv) {
   const own = (path: string): Promise<Buffer> => readFile(join(checkout, path));
   const program = createProgram(createProcessIo(), () => undefined);
-  const copyright = { own: (await own('LICENSE')).toString(), packages, nodeVersion, node: nodeLicence };
   const files: [path: string, content: Buffer | string][] = [
     ['etc/rangeway/rangeway.json', await own('packaging/debian/rangeway.json')],
     ['usr/lib/systemd/system/rangeway.service', await own('packaging/systemd/rangeway.service')],
@@ -91,7 +86,7 @@ async function writeFiles(
     ['usr/share/rangeway/config.schema.json', await own('config.schema.json')],
     ['usr/share/man/man1/rangeway.1.gz', compress(formatManPage(program, version))],
     ['usr/share/doc/rangeway/README.Debian', await own('packaging/debian/README.Debian')],
-    ['usr/share/doc/rangeway/copyright', formatCopyright(copyright)],
+    ['usr/share/doc/rangeway/copyright', formatCopyright(licences)],
     ['usr/share/doc/rangeway/changelog.gz', compress(await own('CHANGELOG.md'))],
     ['usr/share/doc/rangeway/changelog.Debian.gz', compress(formatChangelog(environment))],
     ['usr/share/doc/rangeway/examples/config.example.json', await own('config.example.json')],
