@@ -61,7 +61,7 @@ export async function buildBinary({ architecture, out, keepSymbols = false }: Bi
         executable: empty,
         output,
         disableExperimentalSEAWarning: true,
-        // V8 accepts compiled code only on the machine for which it was compiled. It halves the time of a start.
+        // V8 can compile only for the architecture that it runs on. Compiled code saves a third of the time of a start.
         useCodeCache: architecture === process.arch,
         // NODE_OPTIONS works as for Node: for example to load an SDK for traces, or to set the size of the heap.
         execArgvExtension: 'env',

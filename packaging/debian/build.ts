@@ -37,7 +37,7 @@ interface DebOptions {
 /** The architectures by their names in Debian. */
 const debianNames: Readonly<Record<Architecture, string>> = { x64: 'amd64', arm64: 'arm64' };
 
-/** The libraries of the executable. A test compares them with what it asks for. */
+/** The packages with the libraries of the executable. A test compares them with what it asks for. */
 const depends = 'libatomic1, libc6 (>= 2.28), libgcc-s1, libstdc++6 (>= 5.2)';
 
 const shells = [
@@ -55,8 +55,7 @@ async function buildDeb({ binary, architecture, out, isQuick, environment }: Deb
     await copyFile(binary.path, join(root, 'usr/bin/rangeway'));
     await writeFiles(root, binary, environment);
     await writeControl(root, debianNames[architecture], environment);
-    const revision = debianVersion();
-    const path = join(out, `rangeway_${revision}_${debianNames[architecture]}.deb`);
+    const path = join(out, `rangeway_${debianVersion()}_${debianNames[architecture]}.deb`);
     await mkdir(out, { recursive: true });
     const compression = isQuick ? ['-Zgzip', '-z1'] : ['-Zxz', '-z6'];
     await run('dpkg-deb', ['--root-owner-group', ...compression, '--build', root, path]);
@@ -159,7 +158,6 @@ async function writeControl(root: string, debianName: string, environment: NodeJ
   await writeIn(root, 'DEBIAN/conffiles', '/etc/rangeway/rangeway.json\n');
   await writeIn(root, 'DEBIAN/md5sums', sums.join(''));
   for (const name of ['postinst', 'prerm', 'postrm']) {
-    await mkdir(join(root, 'DEBIAN'), { recursive: true });
     await copyFile(join(checkout, 'packaging/debian', name), join(root, 'DEBIAN', name));
     await chmod(join(root, 'DEBIAN', name), 0o755);
   }
@@ -190,6 +188,8 @@ async function main(): Promise<number> {
   });
   const architecture = parseArchitecture(values.arch);
   if (architecture === undefined) throw new Error(`--arch: expected ${architectures.join(' or ')}`);
+  // The modes of directories are those in the package.
+  process.umask(0o022);
   const binary = await buildBinary({ architecture, out: resolve(values.out, 'bin') });
   const path = await buildDeb({
     binary,

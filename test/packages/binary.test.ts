@@ -194,6 +194,19 @@ itPackaged([], 'goes on after the file was replaced, as an upgrade does', async 
   expect(await server.stop('SIGTERM'), server.output()).toBe(0);
 });
 
+/** The packages of Debian with the libraries. GCC 5.2 has the libstdc++ 3.4.21 that is expected below. */
+const debianPackages: Readonly<Record<string, string>> = {
+  libatomic: 'libatomic1',
+  libgcc_s: 'libgcc-s1',
+  'libstdc++': 'libstdc++6 (>= 5.2)',
+  libc: 'libc6 (>= 2.28)',
+  libdl: 'libc6 (>= 2.28)',
+  libm: 'libc6 (>= 2.28)',
+  libpthread: 'libc6 (>= 2.28)',
+  'ld-linux-x86-64': 'libc6 (>= 2.28)',
+  'ld-linux-aarch64': 'libc6 (>= 2.28)',
+};
+
 describe('the file', () => {
   itPackaged([], 'has its licences beside it: of Node, and of every package that Rangeway depends on', async () => {
     const licences = await readFile(join(inject('packages'), 'LICENSES.txt'), 'utf8');
@@ -217,8 +230,12 @@ describe('the file', () => {
     const documented = await readFile(join(projectDirectory, 'docs/packages.md'), 'utf8');
     expect(documented).toContain('glibc 2.28');
     const libraries = [...text.matchAll(/Shared library: \[(.*?)\.so/g)].map(([, name = '']) => name);
-    expect(new Set(libraries)).toEqual(
-      new Set(['libatomic', 'libc', 'libdl', 'libgcc_s', 'libm', 'libpthread', 'libstdc++', 'ld-linux-x86-64']),
+    const { stdout: depends } = await runProgram(
+      'dpkg-deb',
+      ['--field', join(inject('packages'), 'rangeway.deb'), 'Depends'],
+      '/',
     );
+    const owners = new Set(libraries.map((name) => debianPackages[name] ?? `the package of ${name}`));
+    expect([...owners].sort()).toEqual(depends.toString().trim().split(', ').sort());
   });
 });

@@ -38,7 +38,7 @@ describe('the files', () => {
   itPackaged([], 'are no others', async () => {
     const known = [
       /^(?:LICENSE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json|config\.(?:schema|example)\.json)$/,
-      /^bin\/rangeway\.js$/,
+      /^bin\/[\w-]+\.js$/,
       /^assets\/demo\/[\w.-]+$/,
       /^docs\/[\w-]+\.md$/,
       /^packaging\/systemd\/rangeway\.(?:service|socket)$/,
