@@ -48,6 +48,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'move-to-socket.ts',
     'secrets.ts',
     'system.ts',
+    'package-files.ts',
   ],
   fleet: [
     'supervisor.ts',
@@ -74,6 +75,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'message-body.ts',
     'request-head.ts',
     'timeouts.ts',
+    'write-buffer.ts',
     'listener.ts',
   ],
   guard: ['explain.ts', 'admit.ts', 'gate.ts', 'purge.ts', 'access', 'limits', 'fields', 'client.ts'],

@@ -127,7 +127,7 @@ export class ExpiringMap<V> {
 }
 
 /** A Map for values that live as long as a request. In insertion order. */
-export class ShortLivedMap<K extends string, V> {
+export class ShortLivedMap<K extends string | number, V> {
   /** The index of each key's value in `#values`. */
   readonly #places = new Map<K, number>();
   readonly #values: (V | undefined)[] = [];
