@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { nearestName } from '../config/problems.ts';
 import { parseDuration } from '../config/values.ts';
+import type { DashboardFlags } from './admin/dashboard.ts';
 import {
   type AdminFlags,
   collectHeader,
@@ -26,7 +27,7 @@ const usage = `[serve] <origin> [options]
        rangeway check FILE...
        rangeway schema
        rangeway probe ORIGIN [PATH] [options]
-       rangeway ls | purge | warm | reload | explain [options]
+       rangeway ls | purge | warm | reload | explain | dashboard [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
@@ -241,6 +242,7 @@ function addAdminCommands(program: Command, io: CliIo, end: End): void {
   addWarm(program, io, end);
   addReload(program, io, end);
   addExplain(program, io, end);
+  addDashboard(program, io, end);
 }
 
 function addLs(program: Command, io: CliIo, end: End): void {
@@ -305,6 +307,19 @@ function addReload(program: Command, io: CliIo, end: End): void {
   ).action(async (flags: AdminFlags) => {
     const { reload } = await import('./admin/reload.ts');
     end(await reload(flags, io));
+  });
+}
+
+function addDashboard(program: Command, io: CliIo, end: End): void {
+  withAdminFlags(
+    program
+      .command('dashboard')
+      .description('print a link that logs a browser in to the dashboard of a running Rangeway, once')
+      .option('--open', 'open it in the browser of this system')
+      .option('--json', 'print the link and its end as JSON'),
+  ).action(async (flags: DashboardFlags) => {
+    const { dashboard, openSystemBrowser } = await import('./admin/dashboard.ts');
+    end(await dashboard(flags, io, openSystemBrowser));
   });
 }
 
