@@ -2,7 +2,7 @@
 
 import { OperationFault, type Operations } from './admin/operations.ts';
 import type { Config } from './config/schema.ts';
-import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
+import { type Admin, createAdminGround, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
 import type { Prepared } from './setup/listeners.ts';
 import { createOperations, createServingParts, type ServingParts } from './setup/operations.ts';
 import { createReloads, type Reloads } from './setup/reload.ts';
@@ -15,7 +15,7 @@ import {
 } from './setup/running-server.ts';
 import { openServer, type Server } from './setup/server.ts';
 import type { PlacedStoreConfig } from './setup/store.ts';
-import { choosePseudonym } from './setup/system.ts';
+import { choosePseudonym, systemClock } from './setup/system.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import type { Emit } from './telemetry/events.ts';
 
@@ -64,6 +64,7 @@ class SoleProcess implements RunningServer {
       serving: () => this.#serving,
       log: options.log,
       counted: telemetry,
+      now: systemClock.now,
       isStopping: () => this.#closing !== undefined,
       addresses: () => this.addresses,
       reload: () => this.#reloads.reload(),
@@ -81,9 +82,9 @@ class SoleProcess implements RunningServer {
   async open(config: Config): Promise<void> {
     await using resources = new AsyncDisposableStack();
     // Opened first, so that it can answer that the server is not ready yet.
-    this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#emit });
+    const ground = createAdminGround(this.operations, this.#emit);
+    this.#admin = await openAdmin(config, ground);
     resources.defer(() => this.#admin?.close(0));
-    const ground = { operations: this.operations, emit: this.#emit };
     const openBeside = async (store: PlacedStoreConfig) => {
       this.#socket = await openAdminSocket(config, store, ground);
       return this.#socket;

@@ -1,7 +1,9 @@
 /** The description of an endpoint of the admin listener: a method at a path. Checks, routing and OpenAPI all follow from it. */
 
 import type * as z from 'zod';
+import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { AdminEvent } from '../telemetry/events.ts';
+import type { ActivityFeed } from './activity.ts';
 import type { Operations } from './operations.ts';
 
 /** The same type, read-only at every depth. */
@@ -10,6 +12,7 @@ export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K
 /** The values of a request, after they were checked. */
 export interface EndpointInput<P extends z.ZodType, B extends z.ZodType> {
   readonly operations: Operations;
+  readonly activity: ActivityFeed;
   readonly parameters: z.output<P>;
   readonly body: z.output<B>;
 }
@@ -36,7 +39,10 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
   readonly faults?: Readonly<Record<number, string>>;
   /** For an endpoint that uses the result in failures too: a result for which this is true gets 503. */
   readonly isFailure?: (result: Frozen<z.input<R>>) => boolean;
-  readonly perform: (given: EndpointInput<P, B>) => Promise<Frozen<z.input<R>>>;
+  /** Performs the operation, and resolves with its result. */
+  readonly perform?: (given: EndpointInput<P, B>) => Promise<Frozen<z.input<R>>>;
+  /** In place of `perform`: makes the response by itself. */
+  readonly respond?: (given: EndpointInput<P, B>, request: ProxyRequest) => ProxyResponse;
   /** What the log says of the operation: its action, and sentences. Undefined where nothing is changed or logged. */
   readonly change?: {
     readonly action: AdminEvent['action'];

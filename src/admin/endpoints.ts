@@ -2,6 +2,7 @@
 
 import * as z from 'zod';
 import {
+  activity,
   entryDetails,
   entryList,
   explainOrder,
@@ -187,6 +188,30 @@ const running: readonly Endpoint[] = [
     parameters: nothing,
     result: { description: 'The state of the server.', contentType: jsonType, schema: serverStatus },
     perform: ({ operations }) => operations.readReadiness(),
+  }),
+  defineEndpoint({
+    id: 'readActivity',
+    method: 'GET',
+    path: '/api/v1/activity',
+    access: 'operator',
+    summary: 'What the server does now: totals since its start, transfers, origins, and the most requested URIs.',
+    parameters: nothing,
+    result: { description: 'The activity.', contentType: jsonType, schema: activity },
+    perform: ({ activity: feed }) => feed.read(),
+  }),
+  defineEndpoint({
+    id: 'watchActivity',
+    method: 'GET',
+    path: '/api/v1/activity/stream',
+    access: 'operator',
+    summary: 'The activity as server-sent events, one at once and then one each second. Slow clients miss some.',
+    parameters: nothing,
+    result: {
+      description: 'Events named "activity". The data of each is an activity in JSON, in one line.',
+      contentType: 'text/event-stream; charset=utf-8',
+      schema: z.string(),
+    },
+    respond: ({ activity: feed }, { method }) => feed.open(method),
   }),
   defineEndpoint({
     id: 'listFills',

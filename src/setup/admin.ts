@@ -4,18 +4,22 @@ import { randomBytes } from 'node:crypto';
 import { lstat, mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { Guesses, type Reach } from '../admin/access.ts';
+import { ActivityFeed } from '../admin/activity.ts';
 import { openAdminListener } from '../admin/admin-listener.ts';
 import type { Operations } from '../admin/operations.ts';
+import type { ReadDashboardFiles } from '../admin/page.ts';
 import { isLoopback } from '../config/address.ts';
 import { runtimeDirectories, runtimeSocket, storeSocket } from '../config/default-places.ts';
 import type { AdminConfig, Config } from '../config/schema.ts';
 import type { SecretSource } from '../config/values.ts';
 import { bearerRule, createTokenTable } from '../guard/access/authorization.ts';
 import { type BindPlace, openSocket } from '../listener/accept/bind.ts';
+import type { Listener } from '../listener/accept/open-listener.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { readDashboardFiles } from './dashboard-files.ts';
 import { readSecret, unusable } from './secrets.ts';
 import type { PlacedStoreConfig } from './store.ts';
-import { monotonicClock, systemClock } from './system.ts';
+import { backgroundClock, monotonicClock, systemClock } from './system.ts';
 
 /** The admin listener of a server. */
 export interface Admin {
@@ -27,11 +31,19 @@ export interface Admin {
   close(graceMs: number): Promise<void>;
 }
 
-/** The parts that an admin listener is opened with. */
+/** The parts that all admin listeners of a server share. */
 export interface AdminGround {
   /** May be called at once, before there is a server. */
   readonly operations: Operations;
   readonly emit: Emit;
+  readonly activity: ActivityFeed;
+  readonly readDashboardFiles: ReadDashboardFiles;
+}
+
+/** Creates the parts that all admin listeners of a server share. */
+export function createAdminGround(operations: Operations, emit: Emit): AdminGround {
+  const activity = new ActivityFeed({ read: () => operations.readActivity(), after: backgroundClock.after });
+  return { operations, emit, activity, readDashboardFiles };
 }
 
 /** Permissions of a Unix socket. Only its owner can connect, because a client that can may do everything. */
@@ -41,17 +53,13 @@ const ownerOnly = 0o600;
  * Opens the configured admin listener; undefined where there is none. Rejects with Node's error or `ListenFault` when the address
  * cannot be bound, and with an error that names the source when the token cannot be read or used.
  */
-export async function openAdmin(
-  { admin }: Pick<Config, 'admin'>,
-  { operations, emit }: AdminGround,
-): Promise<Admin | undefined> {
+export async function openAdmin({ admin }: Pick<Config, 'admin'>, ground: AdminGround): Promise<Admin | undefined> {
   if (admin === undefined || admin === 'off') return undefined;
   const { token: source, hosts } = admin;
   let isToken = source === undefined ? undefined : await readToken(source);
   const listener = await openAdminListener({
+    ...ground,
     socket: await openSocket(placeOf(admin), 'admin'),
-    operations,
-    emit,
     now: systemClock.now,
     rules: { reach: reachOf(admin), hosts: new Set(hosts) },
     isToken: isToken && ((text) => isToken?.(text) === true),
@@ -62,8 +70,14 @@ export async function openAdmin(
     async renewToken() {
       if (source !== undefined) isToken = await readToken(source);
     },
-    close: async (graceMs) => void (await listener.close(graceMs)),
+    close: (graceMs) => closeAdmin(listener, graceMs, ground),
   };
+}
+
+/** Ends event streams first: they would never end by themselves. */
+async function closeAdmin(listener: Listener, graceMs: number, { activity }: AdminGround): Promise<void> {
+  activity.close();
+  await listener.close(graceMs);
 }
 
 /** Checks whether there is an admin listener of any kind, which can read the metrics. */
@@ -83,7 +97,7 @@ export function hasAdmin(
 export async function openAdminSocket(
   { admin, listen }: Pick<Config, 'admin' | 'listen'>,
   store: PlacedStoreConfig,
-  { operations, emit }: AdminGround,
+  ground: AdminGround,
 ): Promise<Admin | undefined> {
   if (admin === 'off') return undefined;
   try {
@@ -92,8 +106,7 @@ export async function openAdminSocket(
     if (admin?.listen.kind === 'unix' && admin.listen.path === path) return undefined;
     const listener = await openAdminListener({
       socket: await openSocket({ kind: 'unix', path, mode: ownerOnly }, 'admin'),
-      operations,
-      emit,
+      ...ground,
       now: systemClock.now,
       rules: { reach: 'owner', hosts: new Set() },
       isToken: undefined,
@@ -102,12 +115,12 @@ export async function openAdminSocket(
     return {
       address: listener.address.url,
       renewToken: async () => {},
-      close: async (graceMs) => void (await listener.close(graceMs)),
+      close: (graceMs) => closeAdmin(listener, graceMs, ground),
     };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     const message = `there is no admin socket, which rangeway ls, purge, warm, reload and explain look for: ${why}`;
-    emit({ kind: 'listener', level: 'warn', message });
+    ground.emit({ kind: 'listener', level: 'warn', message });
     return undefined;
   }
 }

@@ -4,9 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Guesses, type Reach } from '../../src/admin/access.ts';
+import { ActivityFeed } from '../../src/admin/activity.ts';
 import { openAdminListener } from '../../src/admin/admin-listener.ts';
 import type { Operations } from '../../src/admin/operations.ts';
 import { type BindPlace, openSocket } from '../../src/listener/accept/bind.ts';
+import { createAdminGround } from '../../src/setup/admin.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { RawClient, type RawResponse, rawValues } from '../support/clients/raw-client.ts';
 import { fakeOperations, type OperationCall } from '../support/proxies/fake-operations.ts';
@@ -37,6 +39,10 @@ interface GroundOptions {
   readonly hosts?: readonly string[];
   readonly token?: string | undefined;
   readonly overrides?: Partial<Operations>;
+  /** Calls back when a second is over. By default no second is ever over. */
+  readonly after?: (delayMs: number, callback: () => void) => () => void;
+  /** The files of the dashboard; undefined where it is not built. */
+  readonly dashboardFiles?: ReadonlyMap<string, Uint8Array> | undefined;
 }
 
 /** Field lines with the right token. */
@@ -49,6 +55,8 @@ export async function openAdminGround({
   reach = 'machine',
   hosts = [],
   overrides,
+  after = () => () => {},
+  dashboardFiles,
   ...rest
 }: GroundOptions = {}): Promise<AdminGround> {
   await using resources = new AsyncDisposableStack();
@@ -56,10 +64,13 @@ export async function openAdminGround({
   const events: ServerEvent[] = [];
   const { operations, calls } = fakeOperations(overrides);
   const place = await placeFor(reach, resources);
+  const activity = new ActivityFeed({ read: () => operations.readActivity(), after });
+  resources.defer(() => activity.close());
   const listener = await openAdminListener({
     socket: await openSocket(place, 'admin'),
-    operations,
-    emit: (event) => events.push(event),
+    ...createAdminGround(operations, (event) => events.push(event)),
+    activity,
+    readDashboardFiles: async () => dashboardFiles,
     now: () => 0,
     rules: { reach, hosts: new Set(hosts) },
     isToken: token === undefined ? undefined : (text) => text === token,

@@ -9,6 +9,7 @@ import {
 } from '../../src/admin/operations.ts';
 import { ChannelGone, type Remote } from '../../src/fleet/channel.ts';
 import { createFleetOperations, type FleetParts, type RosterEntry } from '../../src/fleet/operations.ts';
+import { someActivity } from '../support/proxies/fake-operations.ts';
 
 type WorkerRemote = Remote<StoreOperations & WorkerOperations>;
 
@@ -19,6 +20,8 @@ const never = () => new Promise<never>(() => {});
 function worker(id: number, state: string, remote?: Partial<WorkerRemote>): RosterEntry {
   return { id, pid: 100 + id, state, remote: remote as WorkerRemote | undefined };
 }
+
+const { requests, bytes, latency, connectionsOpen } = someActivity;
 
 function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetParts> = {}) {
   const levels: LogLevel[] = [];
@@ -32,6 +35,8 @@ function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetPar
     keepLogLevel: (level) => levels.push(level),
     reload: async () => {},
     mergeMetrics: async (readings) => JSON.stringify(readings),
+    totalMetrics: async () => ({ requests, bytes, latency, connectionsOpen }),
+    now: () => 5,
     wait: (_ms, signal) =>
       new Promise((resolve) => {
         waits.push(resolve);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
-import { type Admin, openAdmin } from '../../src/setup/admin.ts';
+import { type Admin, createAdminGround, openAdmin } from '../../src/setup/admin.ts';
 import { fakeOperations } from '../support/proxies/fake-operations.ts';
 
 const dir = await mkdtemp(join(tmpdir(), 'rangeway-admin-token-'));
@@ -17,7 +17,10 @@ async function open(admin: object): Promise<Admin & AsyncDisposable> {
     dir,
   );
   if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
-  const opened = await openAdmin(checked.config, { operations: fakeOperations().operations, emit: () => {} });
+  const opened = await openAdmin(
+    checked.config,
+    createAdminGround(fakeOperations().operations, () => {}),
+  );
   if (opened === undefined) throw new Error('none is configured');
   return { ...opened, [Symbol.asyncDispose]: () => opened.close(0) };
 }

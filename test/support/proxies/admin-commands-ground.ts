@@ -8,6 +8,7 @@ import { openAdminListener } from '../../../src/admin/admin-listener.ts';
 import type { Operations } from '../../../src/admin/operations.ts';
 import { run } from '../../../src/cli/main.ts';
 import { openSocket } from '../../../src/listener/accept/bind.ts';
+import { createAdminGround } from '../../../src/setup/admin.ts';
 import { createFakeCliIo } from './fake-cli-io.ts';
 import { fakeOperations, type OperationCall } from './fake-operations.ts';
 
@@ -54,8 +55,7 @@ export async function openCommandGround(
       reach === 'owner' ? { kind: 'unix', path, mode: 0o600 } : { kind: 'tcp', host: '127.0.0.1', port: 0 },
       'admin',
     ),
-    operations,
-    emit: () => undefined,
+    ...createAdminGround(operations, () => undefined),
     now: () => 0,
     rules: { reach, hosts: new Set() },
     isToken: reach === 'owner' ? undefined : (text) => text === rightToken,
