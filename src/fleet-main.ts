@@ -16,7 +16,15 @@ import { Supervisor } from './fleet/supervisor.ts';
 import { FleetSockets } from './fleet/supervisor-sockets.ts';
 import { forkWorker, workerBackoff, workerHeartbeat } from './fleet/worker-slot.ts';
 import { ListenFault, type PassedSocket, takePassedSockets } from './listener/accept/bind.ts';
-import { type Admin, createAdminGround, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
+import {
+  type Admin,
+  type AdminGround,
+  createAdminGround,
+  createDashboardLink,
+  hasAdmin,
+  openAdmin,
+  openAdminSocket,
+} from './setup/admin.ts';
 import { listenPlaces } from './setup/listeners.ts';
 import { describeConfig } from './setup/operations.ts';
 import { programArguments } from './setup/package-files.ts';
@@ -78,6 +86,7 @@ class Fleet implements RunningServer {
   readonly #options: StartOptions & { readonly emit: Emit };
   readonly #reloads: Reloads;
   readonly #resources = new AsyncDisposableStack();
+  readonly #ground: AdminGround;
   #reading: ConfigReading;
   #passed: readonly PassedSocket[] = [];
   #store: PlacedStoreConfig | undefined;
@@ -105,6 +114,7 @@ class Fleet implements RunningServer {
       now: systemClock.now,
       wait: (ms, signal) => delay(ms, undefined, { signal }).catch(() => undefined),
     });
+    this.#ground = createAdminGround(this.operations, emit);
   }
 
   get #config(): Config {
@@ -139,6 +149,10 @@ class Fleet implements RunningServer {
     });
   }
 
+  createDashboardLink(): string | undefined {
+    return createDashboardLink(this.#ground);
+  }
+
   reload(): Promise<void> {
     return this.#reloads.reload();
   }
@@ -159,14 +173,13 @@ class Fleet implements RunningServer {
     const workers = countWorkers(config);
     process.title = 'rangeway: supervisor';
     // Opened first, so that it can answer that the server is not ready yet.
-    const ground = createAdminGround(this.operations, this.#options.emit);
-    this.#admin = await openAdmin(config, ground);
+    this.#admin = await openAdmin(config, this.#ground);
     resources.defer(() => this.#admin?.close(0));
     const store = await withDirectory(config, resources);
     this.#store = store;
     if (store.type === 'disk') resources.use(await lockDirectory(store.dir));
     if (this.#options.adminSocket === true) {
-      this.#socket = await openAdminSocket(config, store, ground);
+      this.#socket = await openAdminSocket(config, store, this.#ground);
       resources.defer(() => this.#socket?.close(0));
     }
     this.#passed = takePassedSockets(process.env, process.pid);

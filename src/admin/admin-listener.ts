@@ -17,7 +17,7 @@ import type { ActivityFeed } from './activity.ts';
 import type { Endpoint, EndpointInput } from './endpoint.ts';
 import { endpoints } from './endpoints.ts';
 import { OperationFault, type Operations } from './operations.ts';
-import { answerPage, pageFileName, type ReadDashboardFiles } from './page.ts';
+import { answerPage, type Dashboard, pageFileName } from './page.ts';
 
 /** Options of an admin listener. */
 interface AdminListenerOptions extends AdminContext {
@@ -64,7 +64,7 @@ export function openAdminListener({ socket, now, ...context }: AdminListenerOpti
 interface AdminContext extends AdminGateContext {
   readonly operations: Operations;
   readonly activity: ActivityFeed;
-  readonly readDashboardFiles: ReadDashboardFiles;
+  readonly dashboard: Dashboard;
 }
 
 /** Creates the handler of an admin listener. */
@@ -87,7 +87,7 @@ async function answer(request: ProxyRequest, context: AdminContext): Promise<Pro
   if (path === '*') return empty([['allow', 'GET, HEAD, OPTIONS, POST, PUT, DELETE']]);
   if (place === undefined) {
     const name = pageFileName(path);
-    if (name !== undefined) return await answerPage(request, name, context.readDashboardFiles);
+    if (name !== undefined) return await answerPage(request, name, context.dashboard.readFiles);
     return problemResponse(404, 'There is nothing here.');
   }
   const allow = [['allow', allowedAt(place)]] as const;
@@ -96,8 +96,8 @@ async function answer(request: ProxyRequest, context: AdminContext): Promise<Pro
   if (endpoint === undefined) return problemResponse(405, 'This method is not allowed here.', allow);
   const reading = await readGiven(request, place, endpoint, query.join('?'));
   if (reading.kind === 'refused') return problemResponse(reading.status, reading.detail);
-  const { operations, activity } = context;
-  const given = { ...reading.given, operations, activity };
+  const { operations, activity, dashboard } = context;
+  const given = { ...reading.given, operations, activity, dashboard, gate: context };
   return endpoint.respond?.(given, request) ?? (await perform(request, endpoint, given, context));
 }
 
@@ -131,19 +131,20 @@ async function readGiven(
 }
 
 async function perform(
-  { peer }: ProxyRequest,
+  request: ProxyRequest,
   endpoint: Endpoint,
   given: EndpointInput<Endpoint['parameters'], Endpoint['parameters']>,
   { emit }: AdminContext,
 ): Promise<ProxyResponse> {
   const { id, change } = endpoint;
+  const { peer } = request;
   const tell = (level: 'info' | 'warn', message: string, stage?: AdminEvent['stage']): void => {
     if (change !== undefined)
       emit({ kind: 'admin', level, action: change.action, stage, peer: peerName(peer), message });
   };
   if (change?.begin !== undefined) tell('info', change.begin(given), 'begun');
   try {
-    const result = await endpoint.perform?.(given);
+    const result = await endpoint.perform?.(given, request);
     for (const failure of change?.failures?.(given, result) ?? []) tell('warn', failure, 'part');
     if (change !== undefined) tell('info', change.describe(given, result));
     return succeed(endpoint, result);

@@ -333,6 +333,35 @@ export const activity = z
   })
   .register(namedSchemas, { id: 'Activity' });
 
+/** What a browser logs in with. */
+export const loginOrder = z
+  .strictObject({
+    token: z.string().min(1).max(4096).optional().describe('The token of the admin listener.'),
+    code: z.string().min(1).max(128).optional().describe('A one-time code of "rangeway dashboard".'),
+  })
+  .refine(({ token, code }) => (token === undefined) !== (code === undefined), 'expected "token" or "code"')
+  .register(namedSchemas, { id: 'Login' });
+
+/** Whether a browser is logged in. */
+export const sessionStatus = z
+  .object({
+    loggedIn: z.boolean().describe('Whether the request has a session.'),
+    hasToken: z.boolean().describe('Whether there is a token to log in with.'),
+  })
+  .register(namedSchemas, { id: 'Session' });
+
+/** A one-time code. */
+export const sessionCode = z
+  .object({
+    code: z.string().describe('Logs in once: for "code" of POST /api/v1/session.'),
+    expiresAt: epochMs.describe('Until when, in epoch milliseconds.'),
+    url: z
+      .string()
+      .optional()
+      .describe('Where browsers find the dashboard; absent where the admin listener has no port.'),
+  })
+  .register(namedSchemas, { id: 'SessionCode' });
+
 /** The state of the server, for operators. */
 export const serverStatus = z
   .object({

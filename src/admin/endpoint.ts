@@ -3,8 +3,10 @@
 import type * as z from 'zod';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { AdminEvent } from '../telemetry/events.ts';
+import type { AdminGateContext } from './access.ts';
 import type { ActivityFeed } from './activity.ts';
 import type { Operations } from './operations.ts';
+import type { Dashboard } from './page.ts';
 
 /** The same type, read-only at every depth. */
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
@@ -13,6 +15,8 @@ export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K
 export interface EndpointInput<P extends z.ZodType, B extends z.ZodType> {
   readonly operations: Operations;
   readonly activity: ActivityFeed;
+  readonly dashboard: Dashboard;
+  readonly gate: AdminGateContext;
   readonly parameters: z.output<P>;
   readonly body: z.output<B>;
 }
@@ -40,7 +44,7 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
   /** For an endpoint that uses the result in failures too: a result for which this is true gets 503. */
   readonly isFailure?: (result: Frozen<z.input<R>>) => boolean;
   /** Performs the operation, and resolves with its result. */
-  readonly perform?: (given: EndpointInput<P, B>) => Promise<Frozen<z.input<R>>>;
+  readonly perform?: (given: EndpointInput<P, B>, request: ProxyRequest) => Promise<Frozen<z.input<R>>>;
   /** In place of `perform`: makes the response by itself. */
   readonly respond?: (given: EndpointInput<P, B>, request: ProxyRequest) => ProxyResponse;
   /** What the log says of the operation: its action, and sentences. Undefined where nothing is changed or logged. */

@@ -1,6 +1,7 @@
 /** The table of all endpoints of the admin listener. */
 
 import * as z from 'zod';
+import { sessionOf } from './access.ts';
 import {
   activity,
   entryDetails,
@@ -8,6 +9,7 @@ import {
   explainOrder,
   explainReply,
   fillList,
+  loginOrder,
   logSetting,
   longestKey,
   nothing,
@@ -20,10 +22,13 @@ import {
   searchMembers,
   searchOf,
   serverStatus,
+  sessionCode,
+  sessionStatus,
   warmOrder,
   warmReports,
 } from './api-values.ts';
 import { defineEndpoint, type Endpoint, type Frozen, jsonType } from './endpoint.ts';
+import { logIn, logOut } from './login.ts';
 import { createOpenApi } from './openapi.ts';
 import { type EntrySearch, type ExplainReply, OperationFault } from './operations.ts';
 
@@ -175,6 +180,55 @@ const stored: readonly Endpoint[] = [
           ? `${method} ${url} explained: ${reply.status}, ${reply.detail}`
           : `${method} ${reply.explanation.uri} explained: ${reply.explanation.decision.kind}, ${reply.explanation.decision.reason}`,
     },
+  }),
+];
+
+const browsers: readonly Endpoint[] = [
+  defineEndpoint({
+    id: 'readSession',
+    method: 'GET',
+    path: '/api/v1/session',
+    access: 'anyone',
+    summary: 'Whether this browser is logged in.',
+    parameters: nothing,
+    result: { description: 'The state.', contentType: jsonType, schema: sessionStatus },
+    perform: async ({ gate: { sessions, isToken } }, { fields }) => ({
+      loggedIn: sessionOf(fields, sessions).kind === 'open',
+      hasToken: isToken !== undefined,
+    }),
+  }),
+  defineEndpoint({
+    id: 'logIn',
+    method: 'POST',
+    path: '/api/v1/session',
+    access: 'anyone',
+    summary: 'Logs a browser in: the response sets a cookie, which is as good as the token for 12 hours.',
+    parameters: nothing,
+    body: loginOrder,
+    result: undefined,
+    faults: { 401: 'The token or the code is wrong.', 429: 'Too many wrong tokens.' },
+    respond: ({ body, gate }, request) => logIn(body, request, gate),
+  }),
+  defineEndpoint({
+    id: 'logOut',
+    method: 'DELETE',
+    path: '/api/v1/session',
+    access: 'anyone',
+    summary: 'Logs a browser out: its session ends.',
+    parameters: nothing,
+    result: undefined,
+    respond: ({ gate }, request) => logOut(request, gate),
+  }),
+  defineEndpoint({
+    id: 'createSessionCode',
+    method: 'POST',
+    path: '/api/v1/session-codes',
+    access: 'operator',
+    summary: 'A code that logs a browser in once, within five minutes.',
+    parameters: nothing,
+    body: nothing,
+    result: { description: 'The code.', contentType: jsonType, schema: sessionCode },
+    perform: async ({ gate: { sessions }, dashboard: { url } }) => ({ ...sessions.createCode(), url }),
   }),
 ];
 
@@ -348,4 +402,4 @@ function describeSearch(given: Parameters<typeof searchOf>[0]): string {
 }
 
 /** All endpoints. */
-export const endpoints: readonly Endpoint[] = [...watching, ...stored, ...running];
+export const endpoints: readonly Endpoint[] = [...watching, ...browsers, ...stored, ...running];

@@ -7,6 +7,13 @@ import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 /** Resolves with the dashboard's files by name, such as `assets/index-1a2b.js`; undefined where it is not built. */
 export type ReadDashboardFiles = () => Promise<ReadonlyMap<string, Uint8Array> | undefined>;
 
+/** The dashboard of a server. */
+export interface Dashboard {
+  readonly readFiles: ReadDashboardFiles;
+  /** Where browsers find it, such as `http://127.0.0.1:9180`; undefined while there is no listener that they can reach. */
+  url: string | undefined;
+}
+
 /** The page runs only its own scripts and asks only its own server. No other page may frame it. */
 const contentSecurityPolicy = [
   "default-src 'none'",

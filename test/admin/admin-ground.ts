@@ -70,7 +70,7 @@ export async function openAdminGround({
     socket: await openSocket(place, 'admin'),
     ...createAdminGround(operations, (event) => events.push(event)),
     activity,
-    readDashboardFiles: async () => dashboardFiles,
+    dashboard: { readFiles: async () => dashboardFiles, url: undefined },
     now: () => 0,
     rules: { reach, hosts: new Set(hosts) },
     isToken: token === undefined ? undefined : (text) => text === token,
