@@ -6,14 +6,20 @@
 import { problemResponse } from '../delivery/problem.ts';
 import { type Credentials, readAuthorization } from '../guard/access/authorization.ts';
 import { clientName, isAddress } from '../guard/client.ts';
+import { sessionCookie } from '../guard/fields/forwarding.ts';
 import { LeakyBuckets } from '../guard/limits/rate-limit.ts';
 import { type Field, type Fields, fieldValue } from '../http/fields.ts';
 import type { Peer, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { parseCookies } from '../semantics/cookies.ts';
 import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import type { Emit } from '../telemetry/events.ts';
-import type { Endpoint } from './endpoint.ts';
-import { type Sessions, sessionCookie } from './sessions.ts';
+import type { Sessions } from './sessions.ts';
+
+/**
+ * Which requests are admitted to an endpoint. `anyone`: all. `watcher`: all where only this machine can connect, otherwise as
+ * `operator`. `operator`: those with the token or a session; where no token is configured, those over a Unix socket too.
+ */
+export type EndpointAccess = 'anyone' | 'watcher' | 'operator';
 
 /** The parts that decisions are made with. */
 export interface AdminGateContext {
@@ -28,7 +34,7 @@ export interface AdminGateContext {
 /** Returns the refusal of a request for an endpoint with this access; undefined where it is admitted. Throws `ProxyError`. */
 export function checkAccess(
   request: ProxyRequest,
-  access: Endpoint['access'],
+  access: EndpointAccess,
   context: AdminGateContext,
 ): ProxyResponse | undefined {
   const refusal = findRefusal(request, access, context);
@@ -40,7 +46,7 @@ export function checkAccess(
 
 function findRefusal(
   request: ProxyRequest,
-  access: Endpoint['access'],
+  access: EndpointAccess,
   { rules, isToken, guesses, sessions }: AdminGateContext,
 ): Refusal | undefined {
   const { authority, fields, peer } = request;
@@ -181,7 +187,7 @@ export function refuseForeignCaller(
 
 /** Decides whether a request is admitted to an endpoint with this access, as far as possible without a look at its token. */
 export function decideAdmission(
-  access: Endpoint['access'],
+  access: EndpointAccess,
   credentials: Credentials | undefined,
   { reach, hasToken }: Omit<AdmissionRules, 'hosts'>,
 ): AdmissionDecision {

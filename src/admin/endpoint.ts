@@ -3,7 +3,7 @@
 import type * as z from 'zod';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { AdminEvent } from '../telemetry/events.ts';
-import type { AdminGateContext } from './access.ts';
+import type { AdminGateContext, EndpointAccess } from './access.ts';
 import type { ActivityFeed } from './activity.ts';
 import type { Operations } from './operations.ts';
 import type { Dashboard } from './page.ts';
@@ -27,11 +27,7 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Each `{name}` stands for one segment. It is a parameter, percent-decoded. */
   readonly path: string;
-  /**
-   * Which requests are admitted. `anyone`: all. `watcher`: all where only this machine can connect, otherwise as `operator`.
-   * `operator`: those with the token; where none is configured, those over a Unix socket.
-   */
-  readonly access: 'anyone' | 'watcher' | 'operator';
+  readonly access: EndpointAccess;
   readonly summary: string;
   /** Of the path and the query: an object that takes no other members. */
   readonly parameters: P;

@@ -1,11 +1,12 @@
 /** Logs browsers in and out: a token or a one-time code becomes a session, which a cookie proves. */
 
 import { problemResponse } from '../delivery/problem.ts';
+import { sessionCookie } from '../guard/fields/forwarding.ts';
 import type { Field } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import { type AdminGateContext, bearerChallenge, peerName, refuseForgery, sessionOf, tellRefusal } from './access.ts';
-import { sessionCookie, sessionLastsMs } from './sessions.ts';
+import { sessionLastsMs } from './sessions.ts';
 
 /** What a browser logs in with: one of both. */
 export interface LoginOrder {

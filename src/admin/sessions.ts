@@ -2,9 +2,6 @@
 
 import { createHash } from 'node:crypto';
 
-/** The name of the cookie of a session. */
-export const sessionCookie = 'rangeway_session';
-
 /** How long a session lasts, in milliseconds. */
 export const sessionLastsMs = 12 * 3_600_000;
 

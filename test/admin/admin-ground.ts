@@ -7,6 +7,7 @@ import { Guesses, type Reach } from '../../src/admin/access.ts';
 import { ActivityFeed } from '../../src/admin/activity.ts';
 import { openAdminListener } from '../../src/admin/admin-listener.ts';
 import type { Operations } from '../../src/admin/operations.ts';
+import type { SessionCode } from '../../src/admin/sessions.ts';
 import { type BindPlace, openSocket } from '../../src/listener/accept/bind.ts';
 import { createAdminGround } from '../../src/setup/admin.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
@@ -21,6 +22,8 @@ export interface AdminGround extends AsyncDisposable {
   /** The clock by which the listener counts guesses, in milliseconds. */
   now: number;
   connect(): Promise<RawClient>;
+  /** Creates a code that logs in once. */
+  createCode(): SessionCode;
   /** Sends one request on a connection of its own: method, target, field lines and a body. */
   ask(method: string, target: string, lines?: readonly string[], body?: string): Promise<AdminAnswer>;
 }
@@ -64,11 +67,12 @@ export async function openAdminGround({
   const events: ServerEvent[] = [];
   const { operations, calls } = fakeOperations(overrides);
   const place = await placeFor(reach, resources);
+  const shared = createAdminGround(operations, (event) => events.push(event));
   const activity = new ActivityFeed({ read: () => operations.readActivity(), after });
   resources.defer(() => activity.close());
   const listener = await openAdminListener({
     socket: await openSocket(place, 'admin'),
-    ...createAdminGround(operations, (event) => events.push(event)),
+    ...shared,
     activity,
     dashboard: { readFiles: async () => dashboardFiles, url: undefined },
     now: () => 0,
@@ -84,6 +88,7 @@ export async function openAdminGround({
     calls,
     now: 0,
     connect,
+    createCode: () => shared.sessions.createCode(),
     async ask(method, target, lines = asOperator, body = '') {
       await using client = await connect();
       const host = lines.some((line) => /^host:/i.test(line)) ? [] : ['Host: localhost'];
