@@ -49,6 +49,37 @@ function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetPar
 
 const purge = { search: { kind: 'all' }, mode: 'hard' } as const;
 
+describe('the activity', () => {
+  it('is read of all workers that answer, and names all', async () => {
+    const store = { entries: 1, memoryBytes: 2, memoryLimitBytes: 4, diskBytes: 10, diskLimitBytes: 20 };
+    const reading = { metrics: [{ name: 'a' }], store, origins: [], fills: [], fillCount: 3, hottest: [] };
+    const read: unknown[] = [];
+    const { operations } = createFleet(
+      [
+        worker(1, 'serving', { readActivity: async () => reading }),
+        worker(2, 'serving', { readActivity: async () => reading }),
+        worker(3, 'serving', { readActivity: gone }),
+        worker(4, 'away'),
+      ],
+      {
+        totalMetrics: async (readings) => {
+          read.push(...readings);
+          return { requests, bytes, latency, connectionsOpen };
+        },
+      },
+    );
+    expect(await operations.readActivity()).toMatchObject({
+      at: 5,
+      startedAt: 5,
+      isReady: true,
+      workers: [{ id: 1 }, { id: 2 }, { id: 3 }, { id: 4, state: 'away' }],
+      store: { entries: 1, memoryBytes: 4, diskBytes: 10 },
+      fillCount: 6,
+    });
+    expect(read).toEqual([reading.metrics, reading.metrics]);
+  });
+});
+
 describe('an operation that any worker can do', () => {
   const purged = (entries: number) => ({ purge: async () => ({ entries }) });
   const fault = new OperationFault('invalid', 'It is no URL.');

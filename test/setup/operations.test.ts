@@ -150,3 +150,27 @@ describe('the operations of one process', () => {
     await createGround().operations.reload();
   });
 });
+
+describe('the activity', () => {
+  it('has the totals also while the process starts', async () => {
+    const { operations } = createGround({ serving: () => undefined });
+    expect(await operations.readActivity()).toMatchObject({
+      at: 5,
+      isReady: false,
+      ...totals,
+      fillCount: 0,
+      origins: [],
+    });
+  });
+
+  it('has the store, the origins and the fills', async () => {
+    expect(await createGround().operations.readActivity()).toMatchObject({
+      isReady: true,
+      workers: [{ id: 3, pid: 77, state: 'serving' }],
+      store: { entries: 1, memoryBytes: 4, memoryLimitBytes: 5, diskBytes: null, diskLimitBytes: null },
+      origins: [{ route: 'a' }, { url: 'http://b1.test/', health: 'resting' }, { url: 'http://b2.test/' }],
+      fills: [{ id: '1-1', worker: 3 }],
+      fillCount: 1,
+    });
+  });
+});
