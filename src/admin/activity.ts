@@ -1,6 +1,6 @@
 /**
  * What a server does now (`Activity`): puts the readings of its processes together, and sends them to watchers as server-sent
- * events. Nothing is read while nobody watches.
+ * events. Nothing is read without a watcher.
  */
 
 import { problemResponse } from '../delivery/problem.ts';
@@ -113,14 +113,14 @@ const streamFields = [
 ] as const;
 
 /**
- * Reads the activity once a second while somebody watches, and sends each reading to all watchers. A watcher that does not take
+ * Reads the activity once a second while there are watchers, and sends each reading to all watchers. A watcher that does not take
  * the events in time skips some: none is queued.
  */
 export class ActivityFeed {
   readonly #options: FeedOptions;
   readonly #watchers = new Set<Watcher>();
   #reading: Promise<Activity> | undefined;
-  /** The event that was sent last; undefined before the first, and while nobody watches. */
+  /** The event that was sent last; undefined before the first, and without a watcher. */
   #latest: Uint8Array | undefined;
   #isSending = false;
   #cancel: (() => void) | undefined;
@@ -161,7 +161,11 @@ export class ActivityFeed {
   /** Ends all streams, and opens no more. */
   close(): void {
     this.#isClosed = true;
-    this.#cancel?.();
+    this.disconnect();
+  }
+
+  /** Ends all streams. Clients connect again, and their access is checked again. */
+  disconnect(): void {
     for (const watcher of this.#watchers) watcher.close();
   }
 

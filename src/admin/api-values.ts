@@ -329,7 +329,9 @@ export const activity = z
           bytes: z.number().describe('Bytes of body that were sent for it.'),
         }),
       )
-      .describe('The most requested URIs of about the last minute, at most 20; counted only while somebody watches.'),
+      .describe(
+        'The most requested URIs of about the last minute, at most 20; counted only while the activity is read.',
+      ),
   })
   .register(namedSchemas, { id: 'Activity' });
 

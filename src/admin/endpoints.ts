@@ -217,7 +217,7 @@ const browsers: readonly Endpoint[] = [
     summary: 'Logs a browser out: its session ends.',
     parameters: nothing,
     result: undefined,
-    respond: ({ gate }, request) => logOut(request, gate),
+    respond: ({ gate, activity: feed }, request) => logOut(request, gate, feed),
   }),
   defineEndpoint({
     id: 'createSessionCode',

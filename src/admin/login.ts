@@ -6,6 +6,7 @@ import type { Field } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import { type AdminGateContext, bearerChallenge, peerName, refuseForgery, sessionOf, tellRefusal } from './access.ts';
+import type { ActivityFeed } from './activity.ts';
 import { sessionLastsMs } from './sessions.ts';
 
 /** What a browser logs in with: one of both. */
@@ -44,13 +45,14 @@ export function logIn(order: LoginOrder, request: ProxyRequest, context: AdminGa
   return withCookie(sessions.open(), sessionLastsMs / 1000);
 }
 
-/** Ends the session of a request. */
-export function logOut(request: ProxyRequest, context: AdminGateContext): ProxyResponse {
+/** Ends the session of a request, and all event streams: one of them may be the session's. */
+export function logOut(request: ProxyRequest, context: AdminGateContext, activity: ActivityFeed): ProxyResponse {
   const session = sessionOf(request.fields, context.sessions);
   if (session.kind === 'open') {
     const refusal = refuseForgery(request, context.rules);
     if (refusal !== undefined) return problemResponse(refusal.status, refusal.detail, refusal.fields);
     context.sessions.end(session.cookie);
+    activity.disconnect();
   }
   return withCookie('', 0);
 }

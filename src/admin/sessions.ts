@@ -12,7 +12,7 @@ const codeLastsMs = 5 * 60_000;
 const mostSessions = 100;
 const mostCodes = 20;
 
-/** 256 bits: nobody can guess one. */
+/** 256 bits, which cannot be guessed. */
 const secretBytes = 32;
 
 /** The parts that sessions are made with. */

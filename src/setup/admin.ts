@@ -87,8 +87,11 @@ export async function openAdmin({ admin }: Pick<Config, 'admin'>, ground: AdminG
     async renewToken() {
       if (source === undefined) return;
       const { text, isToken: isNew } = await readToken(source);
-      // Whoever logged in with the previous token may not know this one.
-      if (isToken?.(text) === false) ground.sessions.endAll();
+      // A browser may have logged in with the previous token, which is no longer valid.
+      if (isToken?.(text) === false) {
+        ground.sessions.endAll();
+        ground.activity.disconnect();
+      }
       isToken = isNew;
     },
     close: (graceMs) => closeAdmin(listener, graceMs, ground),

@@ -105,7 +105,7 @@ describe('the feed', () => {
     }
   });
 
-  it('reads nothing while nobody watches', async () => {
+  it('reads nothing without a watcher', async () => {
     const { clock, feed, readings } = openFeed();
     const response = feed.open('GET');
     expect(await readerOf(response)()).toBe(1);
@@ -153,6 +153,15 @@ describe('the feed', () => {
     const { status, body, fields } = feed.open('HEAD');
     expect([status, body.kind, feed.watchers]).toEqual([200, 'none', 0]);
     expect(fields).toEqual(feed.open('GET').fields);
+  });
+
+  it('can end all streams, and opens others', async () => {
+    const { feed } = openFeed();
+    const next = readerOf(feed.open('GET'));
+    expect(await next()).toBe(1);
+    feed.disconnect();
+    expect([await next(), feed.watchers]).toEqual([undefined, 0]);
+    expect(await readerOf(feed.open('GET'))()).toBe(2);
   });
 
   it('ends all streams when it is closed, and opens no more', async () => {
