@@ -20,13 +20,14 @@ import { type CliIo, exitCode } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
 import { check, type ServeFlags, serve } from './serve.ts';
 import type { SignFlags } from './sign.ts';
+import type { TopFlags } from './top/top.ts';
 
 const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
        rangeway check FILE...
        rangeway schema
        rangeway probe ORIGIN [PATH] [options]
-       rangeway ls | purge | warm | reload | explain [options]
+       rangeway top | ls | purge | warm | reload | explain [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
@@ -221,6 +222,12 @@ function parseTime(text: string): number {
   return ms;
 }
 
+function parseInterval(text: string): number {
+  const ms = parseTime(text);
+  if (ms < 100 || ms > HOUR_MS) throw new InvalidArgumentError('Expected a time from 100ms to 1h.');
+  return ms;
+}
+
 function parseTarget(text: string): URL {
   const url = parseUrl(text);
   if (url === undefined) throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:8080/film.mp4.');
@@ -236,11 +243,26 @@ function readVersion(): string {
 type End = (code: number) => void;
 
 function addAdminCommands(program: Command, io: CliIo, end: End): void {
+  addTop(program, io, end);
   addLs(program, io, end);
   addPurge(program, io, end);
   addWarm(program, io, end);
   addReload(program, io, end);
   addExplain(program, io, end);
+}
+
+function addTop(program: Command, io: CliIo, end: End): void {
+  withAdminFlags(
+    program
+      .command('top')
+      .description('watch a running Rangeway: requests, hits, latency, fills, origins; ? lists the keys')
+      .option('--interval <time>', 'how often it is read, such as 5s (default: 1s)', parseInterval)
+      .option('-n, --count <n>', 'end after so many readings', parseCount)
+      .option('--json', 'print each reading as one line of JSON'),
+  ).action(async (flags: TopFlags) => {
+    const { top } = await import('./top/top.ts');
+    end(await top(flags, io, { input: process.stdin, output: process.stdout }));
+  });
 }
 
 function addLs(program: Command, io: CliIo, end: End): void {
@@ -251,7 +273,7 @@ function addLs(program: Command, io: CliIo, end: End): void {
       .argument('[url]', 'only entries whose URL begins like this; a path is enough where there is one route')
       .option('--host <host>', 'only entries of this host')
       .option('--tag <tag>', 'only entries with this tag')
-      .option('--limit <n>', 'the most entries to print (default: 1000)', parseLimit)
+      .option('--limit <n>', 'the most entries to print (default: 1000)', parseCount)
       .option('--json', 'print each entry as one line of JSON'),
   ).action(async (url: string | undefined, flags: LsFlags) => {
     const { ls } = await import('./admin/ls.ts');
@@ -351,7 +373,7 @@ function parseMethod(text: string): string {
   return text;
 }
 
-function parseLimit(text: string): number {
+function parseCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('Expected a number such as 100.');
   return Number(text);
 }

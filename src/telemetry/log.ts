@@ -31,6 +31,8 @@ export interface LogStream {
   /** Writes the lines that it holds, where the stream gathers lines. */
   flush?(): void;
   hasColors?(): boolean;
+  /** The width of a terminal, in columns. */
+  readonly columns?: number | undefined;
   /** For a stream that drops lines when it is full: how many in total, and the callback for when it takes lines again. */
   readonly droppedLines?: number;
   onGap?(callback: (lines: number) => void): void;

@@ -211,7 +211,7 @@ async function namesIn(directory: string): Promise<readonly string[]> {
 
 /** A request of the API. */
 interface AdminQuestion {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   /** With its query. */
   readonly path: string;
   /** Sent as JSON. */
