@@ -18,7 +18,7 @@ export interface Key {
 export interface Screen extends Disposable {
   readonly columns: number;
   readonly rows: number;
-  /** Draws lines, from the top. They must be at most as wide as the screen. Lines beyond the last row are left out. */
+  /** Draws lines, one for each row, each at most as wide as the screen. Lines beyond the last row are left out. */
   draw(lines: readonly string[]): void;
 }
 
@@ -94,7 +94,7 @@ export function openScreen(input: ReadStream, output: WriteStream, events: Scree
       if (!isEntered) return;
       // Each line is erased before it is written: erasing from the last column on would take its last character.
       const shown = lines.slice(0, output.rows).map((line) => `\u001b[0m\u001b[2K${line}`);
-      output.write(`${BEGIN}${shown.join('\r\n')}\u001b[J${END}`);
+      output.write(`${BEGIN}${shown.join('\r\n')}${END}`);
     },
     [Symbol.dispose]() {
       input.off('keypress', onKeypress);
