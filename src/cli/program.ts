@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { nearestName } from '../config/problems.ts';
-import { parseDuration } from '../config/values.ts';
+import { parseDuration, parseSize } from '../config/values.ts';
 import {
   type AdminFlags,
   collectHeader,
@@ -15,12 +15,14 @@ import {
 } from './admin/flags.ts';
 import type { LsFlags } from './admin/ls.ts';
 import type { PurgeFlags } from './admin/purge.ts';
-import type { WarmFlags } from './admin/warm.ts';
 import { type CliIo, exitCode } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
 import { check, type ServeFlags, serve } from './serve.ts';
 import type { SignFlags } from './sign.ts';
 import type { TopFlags } from './top/top.ts';
+import { parseRate } from './warm/pace.ts';
+import type { RenditionChoice } from './warm/sources.ts';
+import type { WarmFlags } from './warm/warm.ts';
 
 const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
@@ -222,6 +224,34 @@ function parseTime(text: string): number {
   return ms;
 }
 
+function collect(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
+function parseRendition(text: string): RenditionChoice {
+  if (text === 'all' || text === 'best' || text === 'lowest') return text;
+  const [, height] = /^([1-9]\d{1,4})p$/.exec(text) ?? [];
+  if (height === undefined) throw new InvalidArgumentError('Expected all, best, lowest, or a height such as 720p.');
+  return { height: Number(height) };
+}
+
+function parseRateFlag(text: string): number {
+  const rate = parseRate(text);
+  if (rate === undefined) throw new InvalidArgumentError('Expected a rate such as 20/s or 100/min.');
+  return rate;
+}
+
+function parseBandwidth(text: string): number {
+  const bytes = parseSize(text.replace(/\/s$/, ''));
+  if (bytes === undefined || bytes === 0) throw new InvalidArgumentError('Expected a size such as 10MB.');
+  return bytes;
+}
+
+function parseJobs(text: string): number {
+  if (!/^[1-9]\d?$/.test(text)) throw new InvalidArgumentError('Expected a number from 1 to 99.');
+  return Number(text);
+}
+
 function parseInterval(text: string): number {
   const ms = parseTime(text);
   if (ms < 100 || ms > HOUR_MS) throw new InvalidArgumentError('Expected a time from 100ms to 1h.');
@@ -309,12 +339,25 @@ function addWarm(program: Command, io: CliIo, end: End): void {
       .command('warm')
       .description('make a running Rangeway fetch URLs before clients ask for them')
       .argument(
-        '<url...>',
+        '[url...]',
         'the URLs as clients ask for them, or paths where there is one route; - reads standard input, one a line',
       )
-      .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader),
+      .option('--from <file>', 'a file with URLs, one a line; - is standard input')
+      .option('--sitemap <url|file>', 'the URLs of a sitemap, also of an index; may be given more than once', collect)
+      .option('--manifest <url>', 'an HLS playlist, with its segments; may be given more than once', collect)
+      .option(
+        '--rendition <which>',
+        'of a playlist with several: all, best, lowest, or 720p (default: all)',
+        parseRendition,
+      )
+      .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)
+      .option('--rate <n/s>', 'how many requests at most, such as 20/s or 100/min', parseRateFlag)
+      .option('--bandwidth <size>', 'how many bytes a second on average, such as 10MB', parseBandwidth)
+      .option('-j, --jobs <n>', 'how many URLs are fetched at a time (default: 4)', parseJobs)
+      .option('--resume <file>', 'note there what is done, and go on after it if the file is there already')
+      .option('--json', 'print each outcome as one line of JSON, and the sum at the end'),
   ).action(async (urls: string[], flags: WarmFlags) => {
-    const { warm } = await import('./admin/warm.ts');
+    const { warm } = await import('./warm/warm.ts');
     end(await warm(urls, flags, io, process.stdin));
   });
 }

@@ -220,6 +220,8 @@ interface AdminQuestion {
   readonly wants?: string;
   /** How long the answer may take, in milliseconds; undefined sets no limit. */
   readonly timeoutMs?: number;
+  /** Ends the request early. */
+  readonly signal?: AbortSignal;
 }
 
 /** The outcome of a request. `detail` is a message for people. */
@@ -256,7 +258,11 @@ function send({ place, token }: AdminServer, question: AdminQuestion): Promise<I
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     ...(text === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
   };
-  const signal = timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(timeoutMs) };
+  const signals = [
+    ...(timeoutMs === undefined ? [] : [AbortSignal.timeout(timeoutMs)]),
+    ...(question.signal === undefined ? [] : [question.signal]),
+  ];
+  const signal = signals.length === 0 ? {} : { signal: AbortSignal.any(signals) };
   const options: ClientRequestArgs = { method, headers, agent: false, ...signal };
   return new Promise((resolve, reject) => {
     const sent =

@@ -149,7 +149,7 @@ async function showScreen(
       failures = 0;
     } else {
       failures += 1;
-      if (failures >= MAX_FAILURES || (reply.kind === 'refused' && reply.status < 500)) {
+      if (isFinal(reply, failures)) {
         screen[Symbol.dispose]();
         return failWith(io, reply);
       }
@@ -158,6 +158,11 @@ async function showScreen(
     draw();
   }
   return exitCode.done;
+}
+
+/** Whether there is no use in asking again. */
+function isFinal(reply: AdminReply, failures: number): boolean {
+  return failures >= MAX_FAILURES || (reply.kind === 'refused' && reply.status < 500);
 }
 
 /** Purges, or stops a fill; resolves with a message for people. */
