@@ -5,16 +5,10 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { nearestName } from '../config/problems.ts';
 import { parseDuration, parseSize } from '../config/values.ts';
-import {
-  type AdminFlags,
-  collectHeader,
-  type ExplainFlags,
-  parseRangeFlag,
-  parseUrl,
-  withScheme,
-} from './admin/flags.ts';
+import { collectHeader, type ExplainFlags, parseRangeFlag, parseUrl, withScheme } from './admin/flags.ts';
 import type { LsFlags } from './admin/ls.ts';
 import type { PurgeFlags } from './admin/purge.ts';
+import type { ReloadFlags } from './admin/reload.ts';
 import { type CliIo, exitCode } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
 import { check, type ServeFlags, serve } from './serve.ts';
@@ -126,7 +120,8 @@ function addCheck(program: Command, io: CliIo, end: (code: number) => void): voi
     .command('check')
     .description('check configuration files and print everything that is wrong with them')
     .argument('<file...>', 'configuration files')
-    .action(async (files: string[]) => end(await check(files, io)));
+    .option('--json', 'print for each file one line of JSON')
+    .action(async (files: string[], flags: { json?: boolean }) => end(await check(files, io, flags)));
 }
 
 function addSchema(program: Command, io: CliIo, end: (code: number) => void): void {
@@ -160,9 +155,10 @@ function addHashPassword(program: Command, io: CliIo, end: (code: number) => voi
     .command('hash-password')
     .description('print the line that "access.basic" needs; the password is asked for, or read from a pipe')
     .argument('[name]', 'the name that the password belongs to; without it the hash alone is printed')
-    .action(async (name: string | undefined) => {
+    .option('--json', 'print the name and the hash as JSON')
+    .action(async (name: string | undefined, { json }: { json?: boolean }) => {
       const { hashPassword } = await import('./hash-password.ts');
-      end(await hashPassword(name, io, { input: process.stdin, random: randomBytes }));
+      end(await hashPassword(name, io, { json, input: process.stdin, random: randomBytes }));
     });
 }
 
@@ -174,6 +170,7 @@ function addSign(program: Command, io: CliIo, end: (code: number) => void): void
     .requiredOption('--secret <source>', 'the keys, as in the configuration: file:PATH or env:NAME of lines id:secret')
     .option('--key-id <id>', 'which of the keys signs (needed where there are several)')
     .option('--expires-in <time>', 'how long the URL is valid, such as 90s or 7d (default: 1h)', parseTime)
+    .option('--json', 'print the URL, its key and its expiry as JSON')
     .action(async (url: URL, flags: Omit<SignFlags, 'expiresIn'>) => {
       const { sign } = await import('./sign.ts');
       end(await sign(url, { expiresIn: HOUR_MS, ...flags }, io, Date.now()));
@@ -303,6 +300,8 @@ function addLs(program: Command, io: CliIo, end: End): void {
       .argument('[url]', 'only entries whose URL begins like this; a path is enough where there is one route')
       .option('--host <host>', 'only entries of this host')
       .option('--tag <tag>', 'only entries with this tag')
+      .option('--coverage', 'draw which parts are stored (default: on a terminal)')
+      .option('--no-coverage', 'print the share only')
       .option('--limit <n>', 'the most entries to print (default: 1000)', parseCount)
       .option('--json', 'print each entry as one line of JSON'),
   ).action(async (url: string | undefined, flags: LsFlags) => {
@@ -326,7 +325,8 @@ function addPurge(program: Command, io: CliIo, end: End): void {
       .option(
         '--soft',
         'only end their lifetime: they are validated before they are used again, and may be served if the origin fails',
-      ),
+      )
+      .option('--json', 'print each result as one line of JSON'),
   ).action(async (urls: string[], flags: PurgeFlags) => {
     const { purgeUrls: purge } = await import('./admin/purge.ts');
     end(await purge(urls, flags, io));
@@ -366,8 +366,9 @@ function addReload(program: Command, io: CliIo, end: End): void {
   withAdminFlags(
     program
       .command('reload')
-      .description('make a running Rangeway read its configuration again; requests under way go on'),
-  ).action(async (flags: AdminFlags) => {
+      .description('make a running Rangeway read its configuration again; requests under way go on')
+      .option('--json', 'print the result as JSON'),
+  ).action(async (flags: ReloadFlags) => {
     const { reload } = await import('./admin/reload.ts');
     end(await reload(flags, io));
   });

@@ -108,6 +108,31 @@ export function shareBar(share: number, columns: number): string {
   return '▓'.repeat(Math.min(full, columns)) + '░'.repeat(Math.max(0, columns - full));
 }
 
+/** Draws which parts of a size are covered by spans, from left to right: `▓` wholly, `▒` in part, `░` not at all. */
+export function coverageBar(
+  spans: readonly { readonly start: number; readonly end: number }[],
+  size: number,
+  columns: number,
+): string {
+  // Nothing lacks in what is empty.
+  if (size <= 0) return '▓'.repeat(columns);
+  let bar = '';
+  let first = 0;
+  for (let column = 0; column < columns; column += 1) {
+    const from = (column * size) / columns;
+    const to = ((column + 1) * size) / columns;
+    while (first < spans.length && (spans[first]?.end ?? 0) <= from) first += 1;
+    let covered = 0;
+    for (let at = first; at < spans.length && (spans[at]?.start ?? to) < to; at += 1) {
+      const { start, end } = spans[at] as { start: number; end: number };
+      covered += Math.min(end, to) - Math.max(start, from);
+    }
+    const isWhole = covered >= to - from - 1e-6 * size;
+    bar += isWhole ? '▓' : covered > 0 ? '▒' : '░';
+  }
+  return bar;
+}
+
 const levels = '▁▂▃▄▅▆▇█';
 
 /** Draws the last values as a line of small columns, the highest of them as the tallest. */
