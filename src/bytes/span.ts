@@ -20,6 +20,21 @@ export function spanOfBlock(index: number, blockSizeBytes: number, sizeBytes: nu
   return { start, end: Math.min(start + blockSizeBytes, sizeBytes) };
 }
 
+/** Returns all bytes of a span as the chunks that `peek` returns; undefined where it lacks some of them. */
+export function chunksOf(
+  { start, end }: Span,
+  peek: (offset: number, end: number) => Uint8Array | undefined,
+): Uint8Array[] | undefined {
+  const chunks: Uint8Array[] = [];
+  for (let offset = start; offset < end; ) {
+    const chunk = peek(offset, end);
+    if (chunk === undefined) return undefined;
+    chunks.push(chunk);
+    offset += chunk.length;
+  }
+  return chunks;
+}
+
 /** A mutable set of integers. Operations are at most linear in the number of spans; look-ups are logarithmic. */
 export class SpanSet implements Iterable<Span> {
   #spans: Span[] = [];

@@ -4,7 +4,6 @@
  */
 
 import type { Span } from '../bytes/span.ts';
-import { type Fields, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 import type { CacheStatus } from '../semantics/cache-status.ts';
@@ -89,67 +88,6 @@ export interface Representation {
   whenPresent(end: number, signal: AbortSignal): Promise<boolean>;
   /** Releases the representation. Readers that it opened go on. */
   close(): void;
-}
-
-/** Returns the representation with another head: one that was freshened since the representation was made. */
-export function withResponse(representation: Representation, response: StoredResponse): Representation {
-  return new UnderResponse(representation, response);
-}
-
-class UnderResponse implements Representation {
-  readonly response: StoredResponse;
-  readonly generation: string | undefined;
-  readonly #representation: Representation;
-
-  constructor(representation: Representation, response: StoredResponse) {
-    this.response = response;
-    this.generation = representation.generation;
-    this.#representation = representation;
-  }
-
-  get sizeBytes(): number | undefined {
-    return this.#representation.sizeBytes;
-  }
-
-  peek(offset: number, end: number): Uint8Array | undefined {
-    return this.#representation.peek(offset, end);
-  }
-
-  peekKept(offset: number, end: number): Uint8Array | undefined {
-    return this.#representation.peekKept?.(offset, end);
-  }
-
-  canMove(span: Span): boolean {
-    return this.#representation.canMove?.(span) === true;
-  }
-
-  move(socket: number, head: Uint8Array, span: Span): number {
-    return this.#representation.move?.(socket, head, span) ?? 0;
-  }
-
-  giveBack(chunks: readonly Uint8Array[]): void {
-    this.#representation.giveBack?.(chunks);
-  }
-
-  open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
-    return this.#representation.open(spans, signal);
-  }
-
-  whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
-    return this.#representation.whenPresent(end, signal);
-  }
-
-  close(): void {
-    this.#representation.close();
-  }
-}
-
-/** Returns the representation with more fields in its head; they replace the fields of the same names. */
-export function withMoreFields(representation: Representation, more: Fields): Representation {
-  if (more.length === 0) return representation;
-  const { response } = representation;
-  const names = new Set(more.map(([name]) => name));
-  return withResponse(representation, { ...response, fields: [...withoutFields(response.fields, names), ...more] });
 }
 
 /** A response that is passed on as it arrives from the origin. Its bytes can be read once, in order. */

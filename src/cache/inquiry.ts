@@ -4,6 +4,7 @@
  * preconditions of an inquiry (RFC 9110 §13, §14).
  */
 
+import { memoizeByObject } from '../http/collections.ts';
 import { type Fields, fieldLines, fieldValue, hasField, withoutFields } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -15,7 +16,7 @@ import type { StalePolicy } from '../semantics/freshness.ts';
 import type { IdentityRules } from '../semantics/identity.ts';
 import type { QuerySelection } from '../semantics/query.ts';
 import { parseRange, passedRange, type RangeSpec } from '../semantics/range.ts';
-import type { StoringPolicy } from '../semantics/storing.ts';
+import { decideStoring, type StoringDecision, type StoringInput, type StoringPolicy } from '../semantics/storing.ts';
 import { parseEntityTag, strongValidator } from '../semantics/validator.ts';
 import type { VariantPolicy } from '../semantics/vary.ts';
 
@@ -170,6 +171,14 @@ export function hasStrongTag({ fields }: StoredResponse): boolean {
   return parseEntityTag(fieldValue(fields, 'etag') ?? '')?.kind === 'strong';
 }
 
+/** Decides whether a response may be stored that the origin sent, or could have sent, to a GET with the fields of an inquiry. */
+export function decideStoringFor(
+  { originFields, policy }: Pick<Inquiry, 'originFields' | 'policy'>,
+  response: StoringInput['response'],
+): StoringDecision {
+  return decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
+}
+
 /** Fields that put conditions on a request (RFC 9110 §13.1). */
 const preconditionFields = new Set([
   'if-range',
@@ -226,12 +235,16 @@ export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>)
 
 /** Returns the ranges that are honoured; none where Range is ignored, so that the request is for the whole (RFC 9110 §14.2). */
 export function rangeSpecs({ request, originFields }: RangeRequest): readonly RangeSpec[] {
-  if (request.method !== 'GET') return [];
+  return request.method === 'GET' ? specsOf(originFields) : [];
+}
+
+/** Parsed once for each request. */
+const specsOf = memoizeByObject((originFields: Fields): readonly RangeSpec[] => {
   const [range, ...more] = fieldLines(originFields, 'range');
   if (range === undefined || more.length > 0) return [];
   const parsed = parseRange(range, { maxRanges: Number.POSITIVE_INFINITY });
   return parsed.kind === 'set' ? parsed.specs : [];
-}
+});
 
 /** The parts of an inquiry that its ranges are read from. */
 interface RangeRequest extends Pick<Inquiry, 'originFields'> {

@@ -1,6 +1,6 @@
 /** Records what happens to one request, and emits it as one event when the response is over. */
 
-import type { Answer, AnswerFacts } from '../cache/answer.ts';
+import type { Answer } from '../cache/answer.ts';
 import type { Clock } from '../http/clock.ts';
 import { fieldValue } from '../http/fields.ts';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
@@ -16,6 +16,11 @@ export interface JourneyAllowance {
   leave(delivery: Delivery): void;
 }
 
+/** Returns responses as their clients get them. */
+interface Presenter {
+  present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
+}
+
 /** The journey of one request. */
 export class Journey {
   /** The answer of the cache; undefined until there is one. */
@@ -27,28 +32,32 @@ export class Journey {
   /** The limits of the request; undefined until it is admitted. */
   allowance: JourneyAllowance | undefined;
   #route: string | undefined;
-  #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
+  #presenter: Presenter | undefined;
+  /** The request that responses are presented for. */
+  #presented: ProxyRequest;
   readonly #request: ProxyRequest;
   readonly #clock: Clock;
   readonly #emit: Emit;
 
   constructor(request: ProxyRequest, clock: Clock, emit: Emit) {
     this.#request = request;
+    this.#presented = request;
     this.#clock = clock;
     this.#emit = emit;
   }
 
-  /** Notes the route, and how its responses are presented, errors included. */
-  enter(route: string, present: (response: ProxyResponse) => ProxyResponse): void {
+  /** Notes the route, how its responses are presented, errors included, and the request that they are presented for. */
+  enter(route: string, presenter: Presenter, request: ProxyRequest): void {
     this.#route = route;
-    this.#present = present;
+    this.#presenter = presenter;
+    this.#presented = request;
   }
 
   /** Returns the response for the listener. Its `onDelivered` ends the journey. */
   respond(response: ProxyResponse, error?: ProxyError): ProxyResponse {
     const headAt = this.#clock.now();
     const limited = this.allowance?.present(response) ?? response;
-    const presented = this.#present === undefined ? presentProblem(this.#request, limited) : this.#present(limited);
+    const presented = this.#presenter?.present(this.#presented, limited) ?? presentProblem(this.#request, limited);
     const onDelivered = (end: Delivery): void => {
       this.allowance?.leave(end);
       this.#emit(this.#event(presented, headAt, end, error));
@@ -62,43 +71,36 @@ export class Journey {
     return this.respond(errorResponse(error), error);
   }
 
-  #event(sent: ProxyResponse, headAt: number, end: Delivery, failure: ProxyError | undefined): RequestEvent {
-    const { peer, fields, receivedAt } = this.#request;
-    const course = {
+  #event(sent: ProxyResponse, headAt: number, end: Delivery, error = end.error): RequestEvent {
+    const { method, scheme, authority, target, version, peer, fields, receivedAt } = this.#request;
+    const { answer, client } = this;
+    return {
+      kind: 'request',
+      method,
+      scheme,
+      authority,
+      target,
+      version,
       peer: peer.address,
-      client: this.client,
+      client: client === peer.address ? undefined : client,
       user: this.user,
       route: this.#route,
-      range: fieldValue(fields, 'range'),
       status: sent.status,
+      range: fieldValue(fields, 'range'),
+      bytesSent: end.bytesSent,
+      complete: end.complete,
       isMultipart: isMultipart(sent),
-      answer: this.answer,
-      receivedAt,
-      headAt,
-      endedAt: this.#clock.now(),
+      outcome: answer?.outcome ?? 'none',
+      reason: answer?.reason,
+      apartBy: answer?.apartBy,
+      collapsed: answer?.collapsed ?? false,
+      originBytes: answer?.originBytes() ?? 0,
+      headMs: headAt - receivedAt,
+      durationMs: this.#clock.now() - receivedAt,
+      error: error?.code,
+      errorDetail: error?.detail,
     };
-    return requestEvent(this.#request, course, end, failure);
   }
-}
-
-/** The parts of a request before its fields. */
-type RequestLine = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'target' | 'version'>;
-
-/** What happened to a request. Instants are in epoch milliseconds. */
-interface RequestCourse {
-  /** The address at the other end of the connection. */
-  readonly peer: string;
-  /** The address of the client; undefined where it is not known apart from the peer. */
-  readonly client: string | undefined;
-  readonly user: string | undefined;
-  readonly route: string | undefined;
-  readonly range: string | undefined;
-  readonly status: number;
-  readonly isMultipart: boolean;
-  readonly answer: Pick<AnswerFacts, 'outcome' | 'reason' | 'apartBy' | 'collapsed' | 'originBytes'> | undefined;
-  readonly receivedAt: number;
-  readonly headAt: number;
-  readonly endedAt: number;
 }
 
 /** Whether a response carries several parts of a representation. */
@@ -106,38 +108,4 @@ function isMultipart({ status, fields }: Pick<ProxyResponse, 'status' | 'fields'
   return (
     status === 206 && fieldValue(fields, 'content-type')?.toLowerCase().startsWith('multipart/byteranges') === true
   );
-}
-
-function requestEvent(
-  { method, scheme, authority, target, version }: RequestLine,
-  { peer, client, user, route, range, status, isMultipart, answer, receivedAt, headAt, endedAt }: RequestCourse,
-  { bytesSent, complete, error: broken }: Delivery,
-  error: ProxyError | undefined = broken,
-): RequestEvent {
-  return {
-    kind: 'request',
-    method,
-    scheme,
-    authority,
-    target,
-    version,
-    peer,
-    client: client === peer ? undefined : client,
-    user,
-    route,
-    status,
-    range,
-    bytesSent,
-    complete,
-    isMultipart,
-    outcome: answer?.outcome ?? 'none',
-    reason: answer?.reason,
-    apartBy: answer?.apartBy,
-    collapsed: answer?.collapsed ?? false,
-    originBytes: answer?.originBytes() ?? 0,
-    headMs: headAt - receivedAt,
-    durationMs: endedAt - receivedAt,
-    error: error?.code,
-    errorDetail: error?.detail,
-  };
 }

@@ -3,9 +3,8 @@
  * in the same tick where memory has it, is sent from a file by the system where that costs less, and is a stream otherwise.
  */
 
-import { type Span, spanSize } from '../bytes/span.ts';
+import { chunksOf, type Span, spanSize } from '../bytes/span.ts';
 import type { ByteReader, Representation } from '../cache/answer.ts';
-import { chunksOf } from '../cache/read/read-ahead.ts';
 import type { Body, BodyStream, MovableBytes, NextChunk, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 

@@ -111,7 +111,7 @@ const contentTypeOnly = new Set(['content-type']);
 
 class FieldsOfKind implements CachedFields {
   text: CachedFields['text'];
-  list: CachedFields['list'];
+  section: CachedFields['section'];
   kept: CachedFields['kept'];
   readonly #fields: ReuseFields;
   readonly #kind: ReuseKind;
@@ -129,7 +129,7 @@ class FieldsOfKind implements CachedFields {
 /** Fields as presented to one client. */
 export class PresentedFields implements CachedFields {
   text: CachedFields['text'];
-  list: CachedFields['list'];
+  section: CachedFields['section'];
   kept: CachedFields['kept'];
   readonly #lines: Fields;
 

@@ -55,10 +55,10 @@ export function admit(
   if (isLoop(request.fields, context.pseudonym)) throw new ProxyError('loop_detected');
   const routed = routeRequest(request, context.router);
   const gate = context.gateOf(routed.route);
-  journey.enter(routed.route.name, (response) => gate.present(request, response));
+  journey.enter(routed.route.name, gate, request);
   const proceed = (admission: Admission): Admitted => {
     if (admission.kind === 'answered') return admission;
-    const purge = gate.selectPurge(admission.request, client, admission.routed);
+    const purge = gate.selectPurge?.(admission.request, client, admission.routed);
     return purge === undefined ? inquire(admission, client, context) : { kind: 'purge', purge };
   };
   const admission = gate.admit(request, client, routed, journey);
@@ -81,7 +81,7 @@ export async function examine(
   const gate = context.gateOf(routed.route);
   const admission = await gate.examine(request, client, routed);
   if (admission.kind === 'answered') return admission;
-  if (gate.selectPurge(admission.request, client, admission.routed) === undefined) {
+  if (gate.selectPurge?.(admission.request, client, admission.routed) === undefined) {
     return inquire(admission, client, context);
   }
   throw new ProxyError('method_refused', { detail: 'a purge is not explained' });

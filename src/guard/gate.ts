@@ -55,8 +55,13 @@ export interface Gate {
   examine(request: ProxyRequest, client: Client, routed: Routed): Promise<Admission>;
   /** Returns what a request may use here that does not enter this gate, such as one that another worker has admitted. */
   lend(routed: Routed, client: string): Loan;
-  /** Returns the purge that an admitted request orders; undefined where it is for the cache or the origin. Throws `ProxyError`. */
-  selectPurge(request: ProxyRequest, client: Client, routed: Routed): RequestedPurge | undefined;
+  /**
+   * Returns the purge that an admitted request orders; undefined where it is for the cache or the origin. Throws `ProxyError`.
+   * Absent where no request purges.
+   */
+  readonly selectPurge?:
+    | ((request: ProxyRequest, client: Client, routed: Routed) => RequestedPurge | undefined)
+    | undefined;
   /** Returns the response as this client gets it, whether it is the origin's or our own. */
   present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
   /** Returns the fields of an interim response as the client gets them. */
@@ -84,17 +89,19 @@ export interface GateParts {
 
 /**
  * Creates a gate. It checks the address first, then answers preflight requests, which carry no credentials. Limits come before
- * credentials, so that they slow down clients that guess credentials.
+ * credentials, so that they slow down clients that guess credentials. Rules that the route does not have are not called.
  */
 export function createGate({ access, allowances, presentation, purge, errorPages }: GateParts): Gate {
+  const fieldRules = presentation === plainPresentation ? undefined : presentation;
   return {
     hits: createHitGate({ access, allowances, presentation }),
     admit(request, client, routed, notes) {
-      access.checkAddress(client);
-      const answered = presentation.answerPreflight(request);
+      if (!access.isOpen) access.checkAddress(client);
+      const answered = fieldRules?.answerPreflight(request);
       if (answered !== undefined) return { kind: 'answered', response: answered };
       const allowance = allowances.enter(request, client, routed);
       notes.allowance = allowance;
+      if (access.isOpen) return { kind: 'passed', routed, request: allowance.request, allowance };
       const passed = access.checkCredentials(allowance.request, routed, client);
       if (!(passed instanceof Promise)) return pass(passed, allowance, notes);
       return passed.then((later) => pass(later, allowance, notes));
@@ -107,11 +114,14 @@ export function createGate({ access, allowances, presentation, purge, errorPages
       return { kind: 'passed', ...passed, allowance: new NoAllowance(passed.request, passed.routed.route.origin) };
     },
     lend: (routed, client) => allowances.lend(routed, client),
-    selectPurge: (request, client, routed) => selectPurge(request, client, routed, purge),
+    selectPurge: purge && ((request, client, routed) => selectPurge(request, client, routed, purge)),
     present(request, response) {
-      const presented = presentation.present(request, presentProblem(request, response, errorPages));
+      const isOurs = response.problem !== undefined;
+      const formed = isOurs ? presentProblem(request, response, errorPages) : response;
+      const presented = fieldRules?.present(request, formed) ?? formed;
       // After the operator's rules for fields: these do not decide which caches may store a response.
-      return access.present(presented.problem === undefined ? presented : withNoStore(presented));
+      const kept = isOurs ? withNoStore(presented) : presented;
+      return access.isOpen ? kept : access.present(kept);
     },
     presentInterim: (fields) => presentation.presentInterim(fields),
   };
@@ -183,7 +193,6 @@ export function createInternalGate(gate: Pick<Gate, 'lend'>, name: string): Gate
     },
     examine: () => Promise.reject(new Error('a request of our own is not explained')),
     lend: (routed) => gate.lend(routed, client),
-    selectPurge: () => undefined,
     present: (_request, response) => response,
     presentInterim: (fields) => fields,
   };

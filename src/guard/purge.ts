@@ -49,9 +49,9 @@ export function selectPurge(
   request: ProxyRequest,
   client: Client,
   { route, authority, target }: Routed,
-  rules: PurgeRules | undefined,
+  rules: PurgeRules,
 ): RequestedPurge | undefined {
-  if (rules === undefined || request.method !== purgeMethod) return undefined;
+  if (request.method !== purgeMethod) return undefined;
   if (!isNamed(request, client, rules)) throw new ProxyError('client_forbidden', { detail: 'may not purge here' });
   const { mode, isPrefix } = readOptions(request.fields);
   const kind = selectKind(request.fields, isPrefix);

@@ -1,11 +1,14 @@
 /**
- * Collections for values that live as long as a request, and results that are computed once for each object.
+ * Collections for values that live as long as a request, results that are computed once for each object or recent text, and values
+ * that are remembered for a while.
  *
  * A Set or Map of the language begins a new table when its table is full of deleted members. The old table keeps references to
  * all its members and to the next table. Once a table is old, which takes one minor collection, all tables after it grow old
  * too, with everything they hold; only a full collection frees them. So `ShortLivedMap` keeps only names and numbers in such a
  * table, and `ShortLivedSet` has no table.
  */
+
+import { ownText } from '../bytes/own-memory.ts';
 
 /**
  * The constructor returns a given object, so that a subclass puts its private fields on it. Copies of the object and its JSON
@@ -42,8 +45,89 @@ export function memoizeByObject<K extends object, V>(work: (of: K) => V): (of: K
   return Known.resultOf;
 }
 
+/** Longer texts, in characters, are not remembered: clients may write what they want. */
+const MAX_TEXT_LENGTH = 1024;
+
+/** Remembers results in two tables. A full recent table replaces the earlier one; results that were not used since are forgotten. */
+export class RecentResults<V> {
+  readonly #kept: number;
+  #recent = new Map<string, V>();
+  #earlier = new Map<string, V>();
+
+  /** At least `kept` results are remembered, and at most twice as many. */
+  constructor(kept: number) {
+    this.#kept = kept;
+  }
+
+  /** Returns the result that is remembered for a text. */
+  find(text: string): V | undefined {
+    const recent = this.#recent.get(text);
+    if (recent !== undefined) return recent;
+    const earlier = this.#earlier.get(text);
+    if (earlier !== undefined) this.keep(text, earlier);
+    return earlier;
+  }
+
+  /** Remembers a result for a text. */
+  keep(text: string, result: V): void {
+    if (text.length > MAX_TEXT_LENGTH) return;
+    if (this.#recent.size >= this.#kept) {
+      this.#earlier = this.#recent;
+      this.#recent = new Map();
+    }
+    this.#recent.set(text, result);
+  }
+}
+
+/**
+ * Returns a function that remembers its results for recent texts, as `RecentResults` does: clients can invent any number of texts,
+ * and those in use are found again soon. Remembered texts retain no other memory.
+ */
+export function memoizeByText<V extends NonNullable<unknown>>(
+  kept: number,
+  work: (text: string) => V,
+): (text: string) => V {
+  const results = new RecentResults<V>(kept);
+  return (text) => {
+    const known = results.find(text);
+    if (known !== undefined) return known;
+    const result = work(text);
+    if (text.length <= MAX_TEXT_LENGTH) results.keep(ownText(text), result);
+    return result;
+  };
+}
+
+/** Remembers values until an instant each, in a bounded number. The values set first are forgotten first. */
+export class ExpiringMap<V> {
+  readonly #most: number;
+  readonly #known = new Map<string, { readonly value: V; readonly until: number }>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Returns the value of a key; undefined where there is none, or its time has passed. Both times are epoch milliseconds. */
+  get(key: string, now: number): V | undefined {
+    const known = this.#known.get(key);
+    if (known === undefined || known.until > now) return known?.value;
+    this.#known.delete(key);
+    return undefined;
+  }
+
+  set(key: string, value: V, until: number): void {
+    this.#known.delete(key);
+    this.#known.set(key, { value, until });
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > this.#most && oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  delete(key: string): void {
+    this.#known.delete(key);
+  }
+}
+
 /** A Map for values that live as long as a request. In insertion order. */
-export class ShortLivedMap<K extends string, V> {
+export class ShortLivedMap<K extends string | number, V> {
   /** The index of each key's value in `#values`. */
   readonly #places = new Map<K, number>();
   readonly #values: (V | undefined)[] = [];

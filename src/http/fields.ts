@@ -3,6 +3,8 @@
  * that HTTP/1.1 peers are used to.
  */
 
+import { memoizeByText } from './collections.ts';
+
 /** One field line. The name is lower-case; the value has no leading or trailing white space. */
 export type Field = readonly [name: string, value: string];
 
@@ -78,22 +80,14 @@ const specialWords: ReadonlyMap<string, string> = new Map(
     .map((word) => [word.toLowerCase(), word]),
 );
 
-/** The number of names that are remembered: a peer that invents names must not fill the memory. */
-const rememberedNames = 512;
-const remembered = new Map<string, string>();
-
 /**
  * Returns a lower-case field name in its conventional case: `content-type` becomes `Content-Type`, `etag` becomes `ETag`. Field
  * names are case-insensitive (RFC 9110 §5.1), but some old HTTP/1.1 peers compare them as bytes. Not for HTTP/2, which requires
  * lower case (RFC 9113 §8.2.1).
  */
-export function wireFieldName(name: string): string {
-  const known = remembered.get(name);
-  if (known !== undefined) return known;
-  const wireName = name.split('-').map(wireWord).join('-');
-  if (remembered.size < rememberedNames) remembered.set(name, wireName);
-  return wireName;
-}
+export const wireFieldName: (name: string) => string = memoizeByText(512, (name) =>
+  name.split('-').map(wireWord).join('-'),
+);
 
 function wireWord(word: string): string {
   return specialWords.get(word) ?? word.charAt(0).toUpperCase() + word.slice(1);

@@ -163,7 +163,7 @@ export interface CachedFields {
   lines(): Fields;
   /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined until they were made. */
   text: { readonly text: string; readonly hasDate: boolean } | false | undefined;
-  list: readonly string[] | false | undefined;
+  section: { readonly text: string; readonly hasDate: boolean } | false | undefined;
   /** The result of `lines`, where it is needed again and again. */
   kept: Fields | undefined;
 }

@@ -5,7 +5,7 @@ import type { Clock } from '../http/clock.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { hostOf, normaliseAuthority } from '../routing/target.ts';
-import type { Emit } from '../telemetry/events.ts';
+import type { Emit, StartEvent } from '../telemetry/events.ts';
 
 /** Options of the redirect handler. */
 export interface HttpsRedirectOptions {
@@ -15,6 +15,8 @@ export interface HttpsRedirectOptions {
   readonly emit: Emit;
 }
 
+const begun: StartEvent = { kind: 'begun', what: 'request' };
+
 /**
  * Creates a handler that answers 308 (RFC 9110 §15.4.9). Unlike 301, it does not allow a client to turn POST into GET, and all
  * clients with a secure TLS version know it. The response has `no-store`, so that clients do not keep a port that was configured
@@ -22,6 +24,7 @@ export interface HttpsRedirectOptions {
  */
 export function createHttpsRedirect({ port, clock, emit }: HttpsRedirectOptions): Handler {
   return (request) => {
+    emit(begun);
     const journey = new Journey(request, clock, emit);
     const location = httpsLocation(request, port);
     if (location !== undefined) return journey.respond(redirect(location));

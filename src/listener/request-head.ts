@@ -3,7 +3,7 @@
  * (`PlainHead`). One pass over the field lines finds those few fields; the other lines are split only when they are read.
  */
 
-import { type Fields, hasField, trimWhitespace } from '../http/fields.ts';
+import { type Field, type Fields, fieldValue, hasField, trimWhitespace } from '../http/fields.ts';
 import type { PlainHead } from '../http/message.ts';
 import type { ErrorCode } from '../http/proxy-error.ts';
 
@@ -218,4 +218,94 @@ function note(head: NotedHead, name: string, value: string): boolean {
     default:
       return !otherNames.includes(name) && !framingLike.test(name);
   }
+}
+
+/** A field section, split into pseudo-fields and regular fields. Undefined for an absent pseudo-field. */
+export interface HeaderList {
+  readonly method: string | undefined;
+  readonly scheme: string | undefined;
+  readonly authority: string | undefined;
+  readonly path: string | undefined;
+  /** Why the pseudo-fields are malformed; undefined where they are not, as far as single ones tell. */
+  readonly fault: string | undefined;
+  /** Regular fields. All Cookie lines are joined into one. */
+  readonly fields: Fields;
+}
+
+/** The pseudo-fields of a request (RFC 9113 §8.3.1). */
+const requestPseudoFields: ReadonlySet<string> = new Set([':method', ':scheme', ':authority', ':path']);
+
+/** Reads a head without a fault that a hit may answer; undefined where `receiveHttp2Head` has to read it. */
+export function readPlainHttp2Head(
+  list: readonly string[],
+  { scheme, limits }: { readonly scheme: 'http' | 'https'; readonly limits: HeadLimits },
+): PlainHead | undefined {
+  let start = 0;
+  while (list[start]?.startsWith(':') === true) start += 2;
+  const method = pseudoField(list, start, ':method');
+  const target = pseudoField(list, start, ':path');
+  const authority = pseudoField(list, start, ':authority');
+  const isComplete = target !== undefined && pseudoField(list, start, ':scheme') === scheme;
+  // Those three, and perhaps the authority, each once and no others.
+  if (!isComplete || start !== (authority === undefined ? 6 : 8)) return undefined;
+  if ((method !== 'GET' && method !== 'HEAD') || target.length > limits.targetBytes) return undefined;
+  return readPlainList({ method, target, version: '2' }, new ListedFields(list, start, authority ?? ''), limits);
+}
+
+/** Returns the value of a pseudo-field, which are before the index `end`. */
+function pseudoField(list: readonly string[], end: number, name: string): string | undefined {
+  for (let at = 0; at < end; at += 2) if (list[at] === name) return list[at + 1];
+  return undefined;
+}
+
+/** The unsplit field lines of a plain head. */
+class ListedFields implements UnsplitList {
+  readonly list: readonly string[];
+  readonly start: number;
+  readonly authority: string;
+
+  constructor(list: readonly string[], start: number, authority: string) {
+    this.list = list;
+    this.start = start;
+    this.authority = authority;
+  }
+
+  split(): Fields {
+    const { fields } = readHeaderList(this.list);
+    return withAuthority(fields, this.authority === '' ? (fieldValue(fields, 'host') ?? '') : this.authority);
+  }
+}
+
+/** Splits alternating names and values. */
+export function readHeaderList(rawHeaders: readonly string[]): HeaderList {
+  const pseudo = new Map<string, string>();
+  const fields: Field[] = [];
+  let fault: string | undefined;
+  let cookieAt = -1;
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    const value = rawHeaders[at + 1] as string;
+    const cookie = fields[cookieAt];
+    if (name.startsWith(':')) {
+      if (!requestPseudoFields.has(name)) fault ??= 'an unknown pseudo-field';
+      if (pseudo.has(name)) fault ??= `more than one ${name}`;
+      pseudo.set(name, value);
+    } else if (name !== 'cookie') fields.push([name, value]);
+    // Clients may send each cookie in its own line (RFC 9113 §8.2.3).
+    else if (cookie !== undefined) fields[cookieAt] = ['cookie', `${cookie[1]}; ${value}`];
+    else cookieAt = fields.push(['cookie', value]) - 1;
+  }
+  return {
+    method: pseudo.get(':method'),
+    scheme: pseudo.get(':scheme'),
+    authority: pseudo.get(':authority'),
+    path: pseudo.get(':path'),
+    fault,
+    fields,
+  };
+}
+
+/** Sets Host to the authority: a request that is forwarded over HTTP/1 needs it (RFC 9113 §8.3.1). */
+export function withAuthority(fields: Fields, authority: string): Fields {
+  return [['host', authority], ...fields.filter(([name]) => name !== 'host')];
 }

@@ -1,5 +1,6 @@
 /** Queues requests that wait for a connection: clients take turns, and no client holds more than its share of the connections. */
 
+import type { ProxyError } from '../http/proxy-error.ts';
 import type { ChargedClients } from './origin.ts';
 
 /** The maximum numbers of running requests. */
@@ -10,10 +11,15 @@ export interface QueueRules {
   readonly perClient: () => number;
 }
 
+type Send = (refusal?: ProxyError) => void;
+
 /** The place of one request in the queue. */
 export interface Turn {
-  /** Calls `send` once, when there is a connection for the request: within this call if one is free. Not after `leave`. */
-  begin(send: () => void): void;
+  /**
+   * Calls `send` once, when there is a connection for the request: within this call if one is free. Not after `leave`. With a
+   * refusal where the client may not begin the transfer any more (`ChargedClients.whyNotBegin`).
+   */
+  begin(send: Send): void;
   /** Called when the request is over or no longer wanted. A second call does nothing. */
   leave(): void;
 }
@@ -121,7 +127,7 @@ class Place implements Turn {
   readonly #queue: ConnectionQueue;
   readonly #charged: ChargedClients | undefined;
   #state: 'new' | 'waiting' | 'busy' | 'over' = 'new';
-  #send: (() => void) | undefined;
+  #send: Send | undefined;
   /** The clients in whose lines the place waits. */
   #clients: Set<Client> | undefined;
   /** The client that holds the connection. */
@@ -132,7 +138,7 @@ class Place implements Turn {
     this.#charged = charged;
   }
 
-  begin(send: () => void): void {
+  begin(send: Send): void {
     if (this.#state !== 'new') return;
     const client = this.#charged?.client;
     if (this.#queue.takeFree(client)) {
@@ -158,7 +164,7 @@ class Place implements Turn {
     this.#holder = client;
     const send = this.#send;
     this.#send = undefined;
-    send?.();
+    send?.(this.#charged?.whyNotBegin?.(this.#charged.client));
   }
 
   leave(): void {

@@ -4,10 +4,10 @@
  */
 
 import type { Fields } from '../http/fields.ts';
+import type { BodyObserver } from '../http/observed-body.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Emit, StartEvent } from '../telemetry/events.ts';
-import { WatchedBody } from './group/resend.ts';
-import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
+import { type Origin, type OriginRequest, type OriginResponse, observedResponse } from './origin.ts';
 
 /** The outcome of an exchange. */
 export interface ExchangeEnd {
@@ -56,8 +56,8 @@ export function createObservedOrigin(origin: Origin, options: ObservedOriginOpti
       emit(begun);
       const exchange = new ObservedExchange(name, sent, options, trace);
       try {
-        const fetch = () => origin.fetch(sent);
-        return exchange.receive(await (trace === undefined ? fetch() : trace.run(fetch)));
+        const sending = trace === undefined ? origin.fetch(sent) : trace.run(() => origin.fetch(sent));
+        return exchange.receive(await sending);
       } catch (thrown) {
         exchange.end(toProxyError(thrown));
         throw thrown;
@@ -67,7 +67,7 @@ export function createObservedOrigin(origin: Origin, options: ObservedOriginOpti
   };
 }
 
-class ObservedExchange {
+class ObservedExchange implements BodyObserver {
   readonly #origin: string;
   readonly #request: OriginRequest;
   readonly #options: ObservedOriginOptions;
@@ -98,13 +98,15 @@ class ObservedExchange {
       this.end(undefined);
       return response;
     }
-    const body = new WatchedBody(response.body, {
-      onChunk: ({ length }) => {
-        this.#receivedBytes += length;
-      },
-      onEnd: (_end, thrown) => this.end(thrown === undefined ? undefined : toProxyError(thrown)),
-    });
-    return { ...response, body };
+    return observedResponse(response, this);
+  }
+
+  onChunk({ length }: Uint8Array): undefined {
+    this.#receivedBytes += length;
+  }
+
+  onEnd(_isWhole: boolean, thrown: unknown): void {
+    this.end(thrown === undefined ? undefined : toProxyError(thrown));
   }
 
   end(error: ProxyError | undefined): void {

@@ -5,6 +5,8 @@
 
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse } from '../http/message.ts';
+import { type BodyObserver, ObservedBody } from '../http/observed-body.ts';
+import type { ProxyError } from '../http/proxy-error.ts';
 
 /** The clients of a transfer, for the limits per client. One object for each transfer, however often it is resumed. */
 export interface ChargedClients {
@@ -14,6 +16,8 @@ export interface ChargedClients {
   bodyClients: (() => readonly string[]) | undefined;
   /** Returns the clients that wait for the head of the response; absent where only `client` can. */
   headClients?: (() => readonly string[]) | undefined;
+  /** Returns why a client may not begin the transfer; asked where the request has waited. Absent where no limit applies. */
+  whyNotBegin?: ((client: string) => ProxyError | undefined) | undefined;
   /** Called with each further client that wants the transfer. Set by the connection queue while the request waits there. */
   onWanted?: ((client: string) => void) | undefined;
 }
@@ -54,6 +58,12 @@ export interface OriginResponse {
   /** The length of the body; undefined where the framing does not state it. */
   readonly sizeBytes: number | undefined;
   readonly body: BodyStream;
+}
+
+/** Returns a response with an observer of its body. */
+export function observedResponse(response: OriginResponse, observer: BodyObserver): OriginResponse {
+  const body = ObservedBody.of(response.body, observer);
+  return body === response.body ? response : { ...response, body };
 }
 
 /** One origin. */

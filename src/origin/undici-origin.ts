@@ -120,7 +120,10 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   const send = (request: OriginRequest): Promise<OriginResponse> => {
     const turn = queue.join(request.charged);
     const exchange = new OriginExchange(request, { isTls, version: '1.1' }, () => turn.leave());
-    const dispatch = () => pool.dispatch(dispatchOptions(request, url.hostname, isKeptAfterHead), exchange);
+    const dispatch = (refusal?: ProxyError) => {
+      if (refusal === undefined) pool.dispatch(dispatchOptions(request, url.hostname, isKeptAfterHead), exchange);
+      else exchange.onResponseError(null, refusal);
+    };
     // undici sends no head before the first bytes of the body. Without this wait the request would hold a connection until then.
     const begun = hasContent(request) ? request.body?.begun?.() : undefined;
     if (begun === undefined) turn.begin(dispatch);

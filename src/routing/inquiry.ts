@@ -4,7 +4,7 @@
  */
 
 import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
-import { memoizeByObject } from '../http/collections.ts';
+import { memoizeByObject, RecentResults } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
@@ -52,7 +52,10 @@ export function routeRequest(destination: Destination, router: Router): Routed {
   return routed;
 }
 
-const rememberedBy = memoizeByObject((_router: Router) => new RecentResults<Routed>());
+/** At least this many results are remembered for each router. */
+const KEPT_ROUTES = 1024;
+
+const rememberedBy = memoizeByObject((_router: Router) => new RecentResults<Routed>(KEPT_ROUTES));
 
 /** The rules of the route of a plain target, and the key of its responses. */
 interface KeyedRules<Rules> {
@@ -221,34 +224,3 @@ export const policyOf = memoizeByObject(({ cache, fill, closeDelimited }: Route)
   const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
   return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
 });
-
-/** At least this many results are remembered, and at most twice as many. */
-const KEPT = 1024;
-
-/** Longer texts, in characters, are not remembered: clients may write what they want. */
-const MAX_TEXT_LENGTH = 1024;
-
-/** Remembers results in two tables. A full recent table replaces the earlier one; results that were not used since are forgotten. */
-export class RecentResults<V extends object> {
-  #recent = new Map<string, V>();
-  #earlier = new Map<string, V>();
-
-  /** Returns the result that is remembered for a text. */
-  find(text: string): V | undefined {
-    const recent = this.#recent.get(text);
-    if (recent !== undefined) return recent;
-    const earlier = this.#earlier.get(text);
-    if (earlier !== undefined) this.keep(text, earlier);
-    return earlier;
-  }
-
-  /** Remembers a result for a text. */
-  keep(text: string, result: V): void {
-    if (text.length > MAX_TEXT_LENGTH) return;
-    if (this.#recent.size >= KEPT) {
-      this.#earlier = this.#recent;
-      this.#recent = new Map();
-    }
-    this.#recent.set(text, result);
-  }
-}

@@ -36,7 +36,7 @@ export type StoringRefusal =
   | 'provoked'
   | 'no-freshness';
 
-type StoringDecision = { readonly kind: 'store' } | { readonly kind: 'refuse'; readonly reason: StoringRefusal };
+export type StoringDecision = { readonly kind: 'store' } | { readonly kind: 'refuse'; readonly reason: StoringRefusal };
 
 /** The operator's settings for which parts of responses are stored. */
 export interface KeepingPolicy extends ControlPolicy {
@@ -48,7 +48,7 @@ export interface KeepingPolicy extends ControlPolicy {
 export type StoringPolicy = FreshnessPolicy & KeepingPolicy & RequestPolicy;
 
 /** An exchange whose response may be stored. */
-interface StoringInput {
+export interface StoringInput {
   readonly request: { readonly method: string; readonly fields: Fields };
   readonly response: DatedResponse;
   readonly policy: StoringPolicy;

@@ -5,6 +5,7 @@
  */
 
 import { ownText } from '../bytes/own-memory.ts';
+import { memoizeByText } from '../http/collections.ts';
 import { type Fields, fieldLines, fieldValue, hasField, listMembers, trimWhitespace } from '../http/fields.ts';
 import type { NominatedField, StoredResponse } from '../http/stored-response.ts';
 import { type Cookie, parseCookies } from './cookies.ts';
@@ -238,20 +239,10 @@ export function normalValue(name: string, value: string): string {
   }
 }
 
-/** Browsers send few distinct values, so their forms are remembered. The number is limited because clients could invent any number. */
-const MAX_REMEMBERED = 256;
-const MAX_REMEMBERED_LENGTH = 128;
-const remembered = new Map<string, string>();
-
-function normalCodings(value: string): string {
-  const known = remembered.get(value);
-  if (known !== undefined) return known;
-  const normal = weightedList(value, codingAliases) ?? withoutListSpace(value);
-  if (remembered.size < MAX_REMEMBERED && value.length <= MAX_REMEMBERED_LENGTH) {
-    remembered.set(ownText(value), ownText(normal));
-  }
-  return normal;
-}
+/** Browsers send few distinct values, so their forms are remembered. */
+const normalCodings = memoizeByText(256, (value) =>
+  ownText(weightedList(value, codingAliases) ?? withoutListSpace(value)),
+);
 
 function weightedList(value: string, aliases: ReadonlyMap<string, string>): string | undefined {
   if (singleName.test(value)) return aliases.get(value) ?? value;

@@ -21,14 +21,13 @@ import {
   type ConnectionRules,
   createConnectionLimits,
   reportConnections,
-  reportRequests,
 } from '../listener/accept/connection-limits.ts';
 import { type Listener, type ListenerOptions, openListener } from '../listener/accept/open-listener.ts';
 import { type Certificates, openCertificates } from '../listener/accept/tls.ts';
 import { createHttpsRedirect } from '../listener/https-redirect.ts';
 import type { ListenerLimits, Tunnel } from '../listener/listener.ts';
 import { createTunnel } from '../listener/tunnel.ts';
-import type { Emit } from '../telemetry/events.ts';
+import type { Emit, StartEvent } from '../telemetry/events.ts';
 import { clientDescriptors, descriptorLimit, secondsToMs, systemClock } from './system.ts';
 
 /** A configuration, and the handler and gates of its requests. */
@@ -90,6 +89,8 @@ interface Service {
   readonly isTrusted: PeerList;
 }
 
+const begun: StartEvent = { kind: 'begun', what: 'request' };
+
 /** All listeners of one process; none before the first configuration is committed. */
 export class Listeners {
   readonly #ground: ListenersGround;
@@ -106,8 +107,12 @@ export class Listeners {
     this.#ground = ground;
     this.#passed = ground.passed;
     this.#service = this.#serviceOf(first);
-    this.#front = reportRequests((request) => this.#service.handler(request), ground.emit);
-    this.#front.hit = first.handler.hit;
+    const { emit } = ground;
+    const front: Handler = (request) => {
+      emit(begun);
+      return this.#service.handler(request);
+    };
+    this.#front = Object.assign(front, { hit: first.handler.hit });
     this.#connections = createConnectionLimits(connectionRules(first.config, ground.processes));
   }
 
@@ -209,7 +214,7 @@ export class Listeners {
             tunnel: { open: (request, client) => this.#service.tunnel.open(request, client) },
           }
         : {
-            handler: reportRequests(createHttpsRedirect({ port: redirectToHttpsPort, clock: systemClock, emit }), emit),
+            handler: createHttpsRedirect({ port: redirectToHttpsPort, clock: systemClock, emit }),
           }),
     };
   }

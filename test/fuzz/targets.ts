@@ -7,6 +7,7 @@ import { credentialTargets } from './targets/credentials.ts';
 import { diskTargets } from './targets/disk.ts';
 import { forwardingTargets } from './targets/forwarding.ts';
 import { http1Targets } from './targets/http1.ts';
+import { http2Targets } from './targets/http2.ts';
 import { rangeTargets } from './targets/ranges.ts';
 import { requestTargets } from './targets/requests.ts';
 
@@ -16,6 +17,7 @@ export const targets: readonly Target[] = [
   ...forwardingTargets,
   ...requestTargets,
   ...http1Targets,
+  ...http2Targets,
   ...credentialTargets,
   ...configTargets,
   ...diskTargets,

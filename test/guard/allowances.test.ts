@@ -314,30 +314,20 @@ describe('amplification', () => {
     expect(ground.origin.requests).toBe(2);
   });
 
-  it('gives up the waiting GETs of a client, except the first four, once its share is spent', async () => {
+  it('is asked about again by requests that have waited for a connection: by each that may bring bytes', async () => {
     const ground = createGround({ amplification });
     const { origin } = ground.enter();
-    const few = Array.from({ length: 4 }, () => origin.fetch(originRequest()));
-    const [fifth, sixth, others] = [originRequest(), originRequest(), originRequest('b')].map((each) =>
-      origin.fetch(each),
-    );
-    const methods = ['HEAD', 'POST'].map((method) => origin.fetch(originRequest('a', method)));
-    for (const each of [...few, fifth, sixth, others]) each?.catch(() => {});
-    const exchange = await ground.origin.next();
-    exchange.head();
-    const chunks = (await few[0])?.body[Symbol.asyncIterator]();
-    void exchange.send(new Uint8Array(1001));
-    await chunks?.next();
-    for (const each of [fifth, sixth]) expect(await codeOf(each ?? Promise.resolve())).toBe('origin_share_spent');
-    for (const one of few.slice(1)) {
-      (await ground.origin.next()).head({ framing: 'none' });
-      expect((await one).status).toBe(200);
-    }
-    // The two exchanges that were given up precede them.
-    for (const other of [others, ...methods]) {
-      (await ground.origin.next(2)).head({ framing: 'none' });
-      expect((await other)?.status).toBe(200);
-    }
+    const requests = ['GET', 'POST', 'HEAD'].map((method) => originRequest('192.0.2.7', method));
+    for (const request of requests) void origin.fetch(request);
+    const refusals = () => requests.map(({ charged }) => charged?.whyNotBegin?.('192.0.2.7')?.code);
+    expect(refusals()).toEqual([undefined, undefined, undefined]);
+    for (const _ of requests) (await ground.origin.next()).head({ framing: 'none' });
+    await fetched(ground, 1010);
+    expect(refusals()).toEqual(['origin_share_spent', 'origin_share_spent', undefined]);
+    // A transfer that is resumed is not refused.
+    const [resumed] = requests;
+    if (resumed !== undefined) void origin.fetch(resumed);
+    expect(refusals()[0]).toBeUndefined();
   });
 
   it("does not count the proxy's own errors as delivered bytes", async () => {

@@ -82,10 +82,10 @@ describe('createCountedDelivery', () => {
     expect(reported).toEqual([3, 2, 5, 9]);
   });
 
-  it('has no take, moveTo and trailers where the body has none', () => {
+  it('has no moveTo and trailers where the body has none, and gives nothing at once where it cannot', () => {
     const { take: _, ...body } = bodyOf([]);
     const counted = createCountedDelivery(body, () => {});
-    expect([counted.take, counted.moveTo, counted.trailers]).toEqual([undefined, undefined, undefined]);
+    expect([counted.take?.(), counted.moveTo, counted.trailers]).toEqual(['later', undefined, undefined]);
   });
 
   it('closes its body', () => {

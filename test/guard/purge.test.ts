@@ -130,12 +130,6 @@ describe('the permission to purge', () => {
     expect(ask({ method })).toBeUndefined();
     expect(ask({ method, peer: '198.51.100.1' })).toBeUndefined();
   });
-
-  it('is not given on a route without purge peers', () => {
-    const request = { method: 'PURGE' } as ProxyRequest;
-    const routed = { scheme: 'http' as const, authority: '', target: { path: '/', query: '' }, route: routeWith() };
-    expect(selectPurge(request, { address: '192.0.2.7', forwardedFor: [] }, routed, undefined)).toBeUndefined();
-  });
 });
 
 describe('the effect of a purge request', () => {

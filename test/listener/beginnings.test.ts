@@ -1,27 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import {
-  createConnectionLimits,
-  reportConnections,
-  reportRequests,
-} from '../../src/listener/accept/connection-limits.ts';
+import { createConnectionLimits, reportConnections } from '../../src/listener/accept/connection-limits.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 
 describe('beginnings', () => {
-  it('of requests are reported before the responses', () => {
-    const reported: unknown[] = [];
-    const response = { status: 200 } as ProxyResponse;
-    const handler = reportRequests(
-      () => {
-        reported.push('answered');
-        return response;
-      },
-      (event) => reported.push(event),
-    );
-    expect(handler({} as ProxyRequest)).toBe(response);
-    expect(reported).toEqual([{ kind: 'begun', what: 'request' }, 'answered']);
-  });
-
   it('of connections are reported, with their ends, except of refused connections', () => {
     const reported: ServerEvent[] = [];
     const limits = createConnectionLimits({ connections: 1, connectionsPerClient: 1, isExempt: () => false });

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { PlainHead } from '../../src/http/message.ts';
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
-import { readPlainHttp2Head } from '../../src/listener/http2/receive.ts';
+import { readPlainHttp2Head } from '../../src/listener/request-head.ts';
 
 const limits = { targetBytes: 100, fieldsBytes: 400, maxFieldCount: 12 };
 

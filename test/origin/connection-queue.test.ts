@@ -1,6 +1,7 @@
 /** Which request gets a connection when: each row is a story of requests by several clients, in the order of their arrival. */
 
 import { describe, expect, it } from 'vitest';
+import { ProxyError } from '../../src/http/proxy-error.ts';
 import { ConnectionQueue, type Turn } from '../../src/origin/connection-queue.ts';
 import type { ChargedClients } from '../../src/origin/origin.ts';
 
@@ -97,5 +98,22 @@ describe('a request that several clients want', () => {
     await leave('a1');
     await leave('x1');
     expect(begun).toEqual(['x1', 'b1']);
+  });
+
+  it('is refused at its turn where its client may not begin it any more', async () => {
+    const refusal = new ProxyError('origin_share_spent');
+    const queue = new ConnectionQueue({ connections: 1, perClient: () => 1 });
+    const first = queue.join();
+    first.begin(() => {});
+    const sent: unknown[] = [];
+    const whyNotBegin = (client: string) => (client === 'a' ? refusal : undefined);
+    const turns = ['a', 'b'].map((client) => queue.join({ client, bodyClients: undefined, whyNotBegin }));
+    for (const turn of turns) turn.begin((why) => sent.push(why));
+    first.leave();
+    await Promise.resolve();
+    expect(sent).toEqual([refusal]);
+    turns[0]?.leave();
+    await Promise.resolve();
+    expect(sent).toEqual([refusal, undefined]);
   });
 });

@@ -29,7 +29,7 @@ function start(): void {
     async fetch(request) {
       asked.push(request.target);
       const place = queue.join(request.charged);
-      await new Promise<void>((resolve) => place.begin(resolve));
+      await new Promise<void>((resolve) => place.begin(() => resolve()));
       const response = await origin.fetch(request);
       const { body } = response;
       const close = () => {

@@ -70,7 +70,7 @@ const sections: readonly Row[] = [
       c.frame(frame.headers, flag.endStream, 1, block);
       for (let sent = 0; sent < 100; sent += 1) c.frame(frame.continuation, 0, 1, encodeFields([['x', 'y']]));
     },
-    sees: { goaway: code.internal },
+    sees: { goaway: code.calm },
   },
   {
     name: 'a flood of empty CONTINUATION',
@@ -78,7 +78,7 @@ const sections: readonly Row[] = [
       c.frame(frame.headers, flag.endStream, 1, block);
       for (let sent = 0; sent < 100; sent += 1) c.frame(frame.continuation, 0, 1);
     },
-    sees: { goaway: code.internal },
+    sees: { goaway: code.calm },
   },
 ];
 

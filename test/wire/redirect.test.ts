@@ -33,7 +33,10 @@ describe('a redirect to https', () => {
     expect(response.body).toHaveLength(0);
     await expect
       .poll(() => listener.reported)
-      .toEqual([expect.objectContaining({ kind: 'request', status: 308, complete: true })]);
+      .toEqual([
+        { kind: 'begun', what: 'request' },
+        expect.objectContaining({ kind: 'request', status: 308, complete: true }),
+      ]);
   });
 
   it('names a port other than 443, and keeps the connection', async () => {

@@ -1,11 +1,14 @@
 /** Makes answers from stored entries, generations and origin responses, each with its Cache-Status (RFC 9211). */
 
-import type { BodyStream, NextChunk } from '../../http/message.ts';
+import type { Span } from '../../bytes/span.ts';
+import { type Fields, withoutFields } from '../../http/fields.ts';
+import { ObservedBody } from '../../http/observed-body.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
+import type { StoredResponse } from '../../http/stored-response.ts';
 import type { CacheStatus, ForwardReason } from '../../semantics/cache-status.ts';
 import { currentAgeMs, type FreshnessPolicy, freshnessLifetime, isOriginFailure } from '../../semantics/freshness.ts';
 import type { StoredEntry } from '../../store/store.ts';
-import { type Answer, type Relay, type Representation, withResponse } from '../answer.ts';
+import type { Answer, ByteReader, Relay, Representation } from '../answer.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 
 /** The common inputs of the answers to one request. */
@@ -150,7 +153,7 @@ export function failedStatus({ status: { fwdStatus } }: Pick<Answer, 'status'>):
 
 /** Answers with a response that is passed on; `reason` says why. It is not stored, or stored as it passes (`isStored`). */
 export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string, isStored = false): Answer {
-  const body = new CountedBody(relay.response.body);
+  const body = ObservedBody.of(relay.response.body);
   return {
     kind: 'relay',
     relay: { ...relay, response: { ...relay.response, body } },
@@ -158,7 +161,7 @@ export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: 
     reason,
     collapsed: false,
     status: { ...relayStatus(forwardReason, reason), fwdStatus: relay.response.status, stored: isStored },
-    originBytes: () => body.bytesRead,
+    originBytes: () => body.readBytes,
   };
 }
 
@@ -167,35 +170,63 @@ function ttlSeconds(entry: StoredEntry, { policy, now }: AnswerContext): number 
   return Math.floor((lifetimeMs - currentAgeMs(entry.metadata, now)) / 1000);
 }
 
-/** Counts the bytes that are read of a body. Closing and errors are those of the body. */
-class CountedBody implements BodyStream {
-  readonly trailers: BodyStream['trailers'];
-  readonly #body: BodyStream;
-  #bytesRead = 0;
+/** Returns the representation with another head: one that was freshened since the representation was made. */
+function withResponse(representation: Representation, response: StoredResponse): Representation {
+  return new UnderResponse(representation, response);
+}
 
-  constructor(body: BodyStream) {
-    this.#body = body;
-    this.trailers = body.trailers;
+class UnderResponse implements Representation {
+  readonly response: StoredResponse;
+  readonly generation: string | undefined;
+  readonly #representation: Representation;
+
+  constructor(representation: Representation, response: StoredResponse) {
+    this.response = response;
+    this.generation = representation.generation;
+    this.#representation = representation;
   }
 
-  get bytesRead(): number {
-    return this.#bytesRead;
+  get sizeBytes(): number | undefined {
+    return this.#representation.sizeBytes;
   }
 
-  take(wantedBytes?: number): NextChunk {
-    const chunk = this.#body.take?.(wantedBytes) ?? 'later';
-    if (typeof chunk !== 'string') this.#bytesRead += chunk.length;
-    return chunk;
+  peek(offset: number, end: number): Uint8Array | undefined {
+    return this.#representation.peek(offset, end);
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
-    for await (const chunk of this.#body) {
-      this.#bytesRead += chunk.length;
-      yield chunk;
-    }
+  peekKept(offset: number, end: number): Uint8Array | undefined {
+    return this.#representation.peekKept?.(offset, end);
+  }
+
+  canMove(span: Span): boolean {
+    return this.#representation.canMove?.(span) === true;
+  }
+
+  move(socket: number, head: Uint8Array, span: Span): number {
+    return this.#representation.move?.(socket, head, span) ?? 0;
+  }
+
+  giveBack(chunks: readonly Uint8Array[]): void {
+    this.#representation.giveBack?.(chunks);
+  }
+
+  open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
+    return this.#representation.open(spans, signal);
+  }
+
+  whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
+    return this.#representation.whenPresent(end, signal);
   }
 
   close(): void {
-    this.#body.close();
+    this.#representation.close();
   }
+}
+
+/** Returns the representation with more fields in its head; they replace the fields of the same names. */
+export function withMoreFields(representation: Representation, more: Fields): Representation {
+  if (more.length === 0) return representation;
+  const { response } = representation;
+  const names = new Set(more.map(([name]) => name));
+  return withResponse(representation, { ...response, fields: [...withoutFields(response.fields, names), ...more] });
 }

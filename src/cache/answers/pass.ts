@@ -5,7 +5,6 @@
 
 import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { createFollowingSignal } from '../../http/tether.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import type { ForwardReason } from '../../semantics/cache-status.ts';
 import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
@@ -13,20 +12,20 @@ import { freshnessLifetime, isExplicit } from '../../semantics/freshness.ts';
 import { resolveOwn } from '../../semantics/invalidation.ts';
 import { isMethodOverride, isSafeMethod } from '../../semantics/method.ts';
 import { decideReuse } from '../../semantics/reuse.ts';
-import { decideStoring, isForOneClient } from '../../semantics/storing.ts';
+import { isForOneClient } from '../../semantics/storing.ts';
 import { compareVersions } from '../../semantics/validator.ts';
 import { withoutOriginEcho } from '../../semantics/vary.ts';
 import type { StoredEntry } from '../../store/store.ts';
-import { type Answer, type Relay, withMoreFields } from '../answer.ts';
+import type { Answer, Relay } from '../answer.ts';
 import type { WaiterResult } from '../collapse/flight.ts';
 import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { onPostedResponse } from '../fetch/exchange.ts';
 import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch/open-generation.ts';
-import { changedInquiry, chargeTo, type Inquiry, passedFields } from '../inquiry.ts';
+import { changedInquiry, chargeTo, decideStoringFor, type Inquiry, passedFields } from '../inquiry.ts';
 import { invalidate } from '../invalidate/invalidate.ts';
 import { mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
-import { generationAnswer, relayAnswer } from './answers.ts';
+import { generationAnswer, relayAnswer, withMoreFields } from './answers.ts';
 
 /** Passes requests on, and updates stored responses by the result. */
 export class Pass {
@@ -53,12 +52,10 @@ export class Pass {
   /** Adds a known Content-Length to the response to a HEAD, and whether the response to a GET may be stored. */
   async #completeHead(inquiry: Inquiry, relay: Received & Relay): Promise<Relay> {
     const { response, responseAt } = relay;
-    const { originFields, policy } = inquiry;
     const sizeBytes = await findLength(this.#context, this.#flights, inquiry, relay);
     const fields =
       sizeBytes === undefined ? response.fields : withField(response.fields, 'content-length', String(sizeBytes));
-    const request = { method: 'GET', fields: originFields };
-    const decision = decideStoring({ request, response: { ...response, responseAt }, policy });
+    const decision = decideStoringFor(inquiry, { ...response, responseAt });
     return { ...relay, response: { ...response, fields }, isStorable: decision.kind === 'store' };
   }
 
@@ -132,6 +129,18 @@ export class Pass {
   }
 }
 
+/**
+ * Creates a signal that is aborted with another one, for the same reason, until it is released. It must be released in the end,
+ * because the other signal holds a reference to it.
+ */
+function createFollowingSignal(followed: AbortSignal): { readonly signal: AbortSignal; release(): void } {
+  const own = new AbortController();
+  const follow = () => own.abort(followed.reason);
+  if (followed.aborted) follow();
+  else followed.addEventListener('abort', follow, { once: true });
+  return { signal: own.signal, release: () => followed.removeEventListener('abort', follow) };
+}
+
 function answerPosted(arrival: WaiterResult): Answer {
   switch (arrival.kind) {
     case 'generation': {
@@ -165,8 +174,7 @@ function selectPosted(inquiry: Inquiry, { response, responseAt }: Received): Inq
   const named = fieldLines(dated.fields, 'content-location').map((reference) => resolveOwn(reference, request));
   if (named.length !== 1 || named[0] === undefined || keysOf(named[0])?.key !== key) return undefined;
   const fields = withoutFields(originFields, contentFields);
-  if (decideStoring({ request: { method: 'GET', fields }, response: dated, policy }).kind === 'refuse')
-    return undefined;
+  if (decideStoringFor({ originFields: fields, policy }, dated).kind === 'refuse') return undefined;
   const fill = { ...policy.fill, resumeAttempts: 0 };
   return changedInquiry(inquiry, { originFields: fields, policy: { ...policy, fill } });
 }
@@ -244,6 +252,6 @@ function metadataAfterHead(
   if (effect === 'none') return undefined;
   const newer = { fields: withoutOriginEcho(originFields, response.fields) };
   const fresh = withTags(freshened(metadata, newer, requestAt, responseAt, policy), inquiry);
-  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
+  const decision = decideStoringFor(inquiry, fresh);
   return decision.kind === 'store' ? fresh : undefined;
 }

@@ -9,7 +9,7 @@ import type { StoredResponse } from '../../http/stored-response.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
 import { selectRanges } from '../../semantics/range.ts';
 import type { StoredEntry } from '../../store/store.ts';
-import { type Answer, type ByteReader, type Representation, withMoreFields } from '../answer.ts';
+import type { Answer, ByteReader, Representation } from '../answer.ts';
 import type { ExchangeFunction, Flight, WaiterResult } from '../collapse/flight.ts';
 import { type Flights, mayShareWithWaiter } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
@@ -38,6 +38,7 @@ import {
   relayAnswer,
   revalidatedAnswer,
   staleAnswer,
+  withMoreFields,
 } from './answers.ts';
 import type { Pass } from './pass.ts';
 

@@ -91,6 +91,8 @@ interface FlightOptions {
   readonly unreadPolicy: Pick<FillPolicy, 'onAbort' | 'finishMaxPerClient'>;
   readonly unread: UnreadTransfers;
   readonly exchange: ExchangeFunction;
+  /** Gets the fetch result before the waiting requests do. */
+  readonly flights: { noteResult(result: FetchResult): void };
   /** The request that started it, where its response may be for equal requests only. */
   readonly leader: RequestMatcher | undefined;
   /** The name of the stored generation that the exchange reopens; undefined for other exchanges. */
@@ -128,7 +130,7 @@ export class Flight implements Clearance {
   readonly #revocation = new Revocation();
 
   constructor(options: FlightOptions) {
-    const { key, unreadPolicy, unread, exchange, leader, reopens, mayPublish, startedAt } = options;
+    const { key, unreadPolicy, unread, exchange, flights, leader, reopens, mayPublish, startedAt } = options;
     this.key = key;
     this.leader = leader;
     this.startedAt = startedAt;
@@ -137,6 +139,7 @@ export class Flight implements Clearance {
     this.#unread = unread;
     this.#reopens = reopens;
     this.fetchResult = exchange(this).then((result) => {
+      flights.noteResult(result);
       this.#result = result;
       if (this.#leftBy !== undefined) this.#unread.forget(this.#leftBy, this);
       if (this.#newer !== undefined) this.generation?.freshen(this.#newer);

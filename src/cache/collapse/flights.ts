@@ -10,13 +10,13 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import { ageTerms, freshnessLifetime, isStated } from '../../semantics/freshness.ts';
-import { decideReuse, isForAll } from '../../semantics/reuse.ts';
+import { isForAll } from '../../semantics/reuse.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { isBeyondLimit, refusalAppliesTo, type UnreadTransfers } from '../fill/fill-scheduler.ts';
 import type { Fleet, Lease } from '../fleet.ts';
-import { type CachePolicy, type FillPolicy, hasRange, type Inquiry } from '../inquiry.ts';
-import { type FetchPlan, mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
+import type { CachePolicy, FillPolicy, Inquiry } from '../inquiry.ts';
+import { decideReuseFor, type FetchPlan, mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { type ExchangeFunction, type FetchResult, Flight, Revocation, Steps } from './flight.ts';
 
 /** The dependencies of `Flights`. */
@@ -62,22 +62,12 @@ export class Flights {
     exchange: ExchangeFunction,
     { leader, reopens }: { readonly leader?: RequestMatcher; readonly reopens?: string } = {},
   ): Flight {
-    const exchangeAndNote: ExchangeFunction = (clearance) =>
-      exchange(clearance).then((result) => this.#noteResult(result));
     const lease = this.#hold(key);
     const startedAt = this.#context.clock.now();
     const mayPublish = lease !== undefined;
     const { unread } = this.#context;
-    const flight = new Flight({
-      key,
-      unreadPolicy,
-      unread,
-      exchange: exchangeAndNote,
-      leader,
-      reopens,
-      mayPublish,
-      startedAt,
-    });
+    const options = { key, unreadPolicy, unread, exchange, leader, reopens, mayPublish, startedAt };
+    const flight = new Flight({ ...options, flights: this });
     const place = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {
@@ -107,10 +97,9 @@ export class Flights {
   }
 
   /** Passes changed metadata of stored entries on to the flights that have their generations open. */
-  #noteResult(result: FetchResult): FetchResult {
+  noteResult(result: FetchResult): void {
     if (result.kind === 'revalidated') for (const entry of [result.entry, ...result.alike]) this.freshen(entry);
     if (result.kind === 'relay' && result.outdated !== undefined) this.freshen(result.outdated);
-    return result;
   }
 
   /** Checks whether a flight of this key runs whose response may be stored. */
@@ -231,19 +220,12 @@ export function selectFlight(
  * origin says nothing about freshness, an arriving response counts as current: it is fetched once for all requests.
  */
 function mayJoinGeneration(generation: Pick<OpenGeneration, 'response'>, inquiry: Inquiry, now: number): boolean {
-  const { originFields, policy } = inquiry;
   if (!mayBeServedTo(generation.response, inquiry)) return false;
-  const reuse = decideReuse({
-    requestFields: originFields,
-    hasRange: hasRange(inquiry),
-    stored: generation.response,
-    now,
-    policy,
-  });
+  const reuse = decideReuseFor(inquiry, generation.response, now);
   if (reuse.kind !== 'validate') return true;
   const { isInvalid, expiredAt } = generation.response;
   if (reuse.reason !== 'stale' || isInvalid === true || expiredAt !== undefined) return false;
-  return freshnessLifetime(generation.response, policy).source === 'none';
+  return freshnessLifetime(generation.response, inquiry.policy).source === 'none';
 }
 
 /** Checks whether a response may be given to a request that has waited for it. */
@@ -256,11 +238,9 @@ export function mayShareWithWaiter(response: StoredResponse, inquiry: Inquiry, n
  * not count, because the origin was asked on behalf of all waiting requests.
  */
 function isTooOld(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
-  const { originFields, policy } = inquiry;
-  const { lifetimeMs, source } = freshnessLifetime(response, policy);
+  const { lifetimeMs, source } = freshnessLifetime(response, inquiry.policy);
   if (!isStated(source) || ageTerms(response, now).ageFieldMs < lifetimeMs) return false;
-  const asked = { requestFields: originFields, hasRange: hasRange(inquiry), policy };
-  return decideReuse({ ...asked, stored: response, now }).kind === 'validate';
+  return decideReuseFor(inquiry, response, now).kind === 'validate';
 }
 
 /**

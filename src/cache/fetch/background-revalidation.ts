@@ -3,6 +3,7 @@
  * once, however many requests and processes ask for it, and on behalf of no client.
  */
 
+import { ExpiringMap } from '../../http/collections.ts';
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { Flight } from '../collapse/flight.ts';
@@ -25,8 +26,8 @@ export class BackgroundRevalidation {
   readonly #context: ExchangeContext;
   readonly #flights: Flights;
   readonly #validate: Validate;
-  /** Keys whose lease another process has, and until when that is assumed, in epoch milliseconds. */
-  readonly #elsewhere = new Map<string, number>();
+  /** Keys whose lease another process has, as far as is assumed. */
+  readonly #elsewhere = new ExpiringMap<true>(MAX_KEYS);
 
   constructor(context: ExchangeContext, flights: Flights, validate: Validate) {
     this.#context = context;
@@ -83,16 +84,11 @@ export class BackgroundRevalidation {
   }
 
   #isElsewhere(key: string, now: number): boolean {
-    const until = this.#elsewhere.get(key);
-    if (until === undefined || now < until) return until !== undefined;
-    this.#elsewhere.delete(key);
-    return false;
+    return this.#elsewhere.get(key, now) === true;
   }
 
   #note(key: string): void {
-    this.#elsewhere.set(key, this.#context.clock.now() + ELSEWHERE_MS);
-    const [oldest] = this.#elsewhere.keys();
-    if (this.#elsewhere.size > MAX_KEYS && oldest !== undefined) this.#elsewhere.delete(oldest);
+    this.#elsewhere.set(key, true, this.#context.clock.now() + ELSEWHERE_MS);
   }
 }
 

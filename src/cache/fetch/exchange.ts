@@ -30,7 +30,7 @@ import {
   selectRanges,
 } from '../../semantics/range.ts';
 import { decideReuse } from '../../semantics/reuse.ts';
-import { decideStoring, isForAuthorized, personalFields } from '../../semantics/storing.ts';
+import { isForAuthorized, personalFields } from '../../semantics/storing.ts';
 import { conditionalFields, strongValidator } from '../../semantics/validator.ts';
 import { originEcho, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
 import { type StoredEntry, StoreFault, toStoreFault } from '../../store/store.ts';
@@ -44,6 +44,7 @@ import type { Part } from '../fill/part-source.ts';
 import {
   type CachePolicy,
   chargeTo,
+  decideStoringFor,
   decideUnread,
   fillFields,
   hasPrecondition,
@@ -175,7 +176,7 @@ async function freshen(
  * Whether a freshened response may stay stored: the 304 may have withdrawn the permission. The fields of this request do not count.
  */
 function mayKeep(metadata: StoredResponse, { policy }: Inquiry, clearance: Clearance): boolean {
-  const decision = decideStoring({ request: { method: 'GET', fields: [] }, response: metadata, policy });
+  const decision = decideStoringFor({ originFields: [], policy }, metadata);
   return decision.kind === 'store' && !clearance.isRevokedFor(metadata.tags);
 }
 
@@ -328,10 +329,11 @@ function isSuccessor(status: number, reason: string): boolean {
 
 /** Why a response is not stored; undefined where it is. Throws `ProxyError` for a 206 or 304 that answers another request. */
 function refusalToStore(
-  { originFields, policy, rangeSupport, isBackground }: Inquiry,
+  inquiry: Inquiry,
   validated: StoredEntry | undefined,
   { response, responseAt }: Received,
 ): string | undefined {
+  const { originFields, policy, rangeSupport, isBackground } = inquiry;
   const { status, fields, framing, sizeBytes } = response;
   if (status === 206) rangeSupport.distrust('it sent a part that was not asked for');
   // The request had no condition, so the origin did not go by its fields. The 304 is right for the client, which has a copy.
@@ -339,15 +341,13 @@ function refusalToStore(
   if (status === 206 || status === 304) {
     throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
   }
-  const decision = decideStoring({
-    request: { method: 'GET', fields: originFields },
-    response: { status, fields, responseAt },
-    policy,
-  });
+  const decision = decideStoringFor(inquiry, { status, fields, responseAt });
   if (decision.kind === 'refuse') return decision.reason;
   if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
-  const unread = { givesParts: rangeSupport.isKnown, sizeBytes, leftBytes: sizeBytes };
-  if (isBackground === true && decideUnread(policy.fill, unread) === 'stop') return 'unread';
+  if (isBackground === true) {
+    const unread = { givesParts: rangeSupport.isKnown, sizeBytes, leftBytes: sizeBytes };
+    if (decideUnread(policy.fill, unread) === 'stop') return 'unread';
+  }
   return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
 }
 
@@ -512,11 +512,7 @@ function keepFragment(
 ): KeptFragment | undefined {
   const { response, responseAt } = received;
   const { body, sizeBytes, fields } = response;
-  const decision = decideStoring({
-    request: { method: 'GET', fields: inquiry.originFields },
-    response: { status: 200, fields, responseAt },
-    policy: inquiry.policy,
-  });
+  const decision = decideStoringFor(inquiry, { status: 200, fields, responseAt });
   const isSmall = sizeBytes !== undefined && sizeBytes > 0 && sizeBytes <= context.store.blockSizeBytes;
   if (decision.kind === 'refuse' || !isSmall) return undefined;
   const stored = { ...describe(inquiry, received), fragment };

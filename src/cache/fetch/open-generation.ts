@@ -12,7 +12,7 @@ import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
 import { selectReprDigest } from '../../semantics/digest.ts';
 import { freshened } from '../../semantics/freshen.ts';
 import { groupTag, parseCacheGroups, parseTags, spellingTag, storedTag } from '../../semantics/invalidation.ts';
-import { decideStoring, storableFields } from '../../semantics/storing.ts';
+import { storableFields } from '../../semantics/storing.ts';
 import { impliedVary, nominatedFields, selectedValues, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
 import { type EntryWriter, type Store, type StoredEntry, type StoreFault, toStoreFault } from '../../store/store.ts';
 import type { StartEvent } from '../../telemetry/events.ts';
@@ -24,7 +24,7 @@ import { commit, publish } from '../fill/commit.ts';
 import type { FillResult } from '../fill/fill-scheduler.ts';
 import { Generation, type GenerationOptions } from '../fill/generation.ts';
 import { createPartSource, type FirstPart, type PartHead } from '../fill/part-source.ts';
-import { changedInquiry, fillFields, hasStrongTag, type Inquiry, mayHaveOwnTag } from '../inquiry.ts';
+import { changedInquiry, decideStoringFor, fillFields, hasStrongTag, type Inquiry, mayHaveOwnTag } from '../inquiry.ts';
 import { withIdentity } from '../lookup/lookup.ts';
 
 /** Pauses between attempts to resume a fill, in milliseconds. */
@@ -191,8 +191,8 @@ export function reopenGeneration(
  * response was requested without Authorization, and so is the rest of it.
  */
 export function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry {
-  const { originFields, policy } = inquiry;
-  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
+  const { originFields } = inquiry;
+  const decision = decideStoringFor(inquiry, response);
   if (decision.kind === 'store' || decision.reason !== 'authorization') return inquiry;
   return changedInquiry(inquiry, { originFields: withoutFields(originFields, credentialFields) });
 }
@@ -264,7 +264,7 @@ async function learn(
   const { key, originFields, policy } = inquiry;
   const newer = { fields: withoutOriginEcho(originFields, fields) };
   const fresh = withTags(freshened(response, newer, requestAt, responseAt, policy), inquiry);
-  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
+  const decision = decideStoringFor(inquiry, fresh);
   const own = await findGeneration(store, key, generation);
   if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
   if (decision.kind === 'refuse') {

@@ -9,7 +9,7 @@ import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { ChargedClients } from '../../origin/origin.ts';
 import { chargeTo, decideUnread, type FillPolicy, growsOpenRanges, mayComplete } from '../inquiry.ts';
 import type { BlockKeeper } from './blocks.ts';
-import { decideFetch, type FillProgress, isComing, nearestFill, type Outlook } from './fetch-decision.ts';
+import { decideFetch, isComing, nearestFill, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } from './fill.ts';
 import type { FirstPart, Part, PartHead, PartSource } from './part-source.ts';
 import type { Visitor } from './readers.ts';
@@ -82,7 +82,9 @@ export interface FillSchedulerHost {
 export class FillScheduler implements FillHost {
   readonly #rules: FillSchedulerRules;
   readonly #host: FillSchedulerHost;
-  readonly #running: RunningFills;
+  readonly #running = new Set<Fill>();
+  /** Bytes that the origin has sent in fills that have ended. */
+  #receivedBefore = 0;
   readonly #witness = new Witness();
   /** The last two response times of the origin, in milliseconds. */
   #latenciesMs: readonly number[] = [0];
@@ -90,7 +92,6 @@ export class FillScheduler implements FillHost {
   constructor(rules: FillSchedulerRules, host: FillSchedulerHost) {
     this.#rules = rules;
     this.#host = host;
-    this.#running = new RunningFills(rules.blockSizeBytes);
   }
 
   get isIdle(): boolean {
@@ -102,29 +103,37 @@ export class FillScheduler implements FillHost {
     return Math.min(...this.#latenciesMs);
   }
 
-  /** Bytes that the origin has sent. */
+  /** Bytes that the origin has sent, over all fills, including ended ones. */
   get received(): number {
-    return this.#running.received;
+    return [...this.#running].reduce((sum, fill) => sum + fill.received, this.#receivedBefore);
   }
 
   /** Returns bytes from `offset` on, up to `end` (exclusive), of an incomplete block; undefined where there are none. */
   peek(offset: number, end: number): Uint8Array | undefined {
-    return this.#running.peek(offset, end);
+    const { blockSizeBytes } = this.#rules;
+    const index = Math.floor(offset / blockSizeBytes);
+    const start = index * blockSizeBytes;
+    for (const fill of this.#running) {
+      const block = fill.blockAt(index);
+      if (block === undefined || start + block.length <= offset) continue;
+      return block.subarray(offset - start, Math.min(end - start, block.length));
+    }
+    return undefined;
   }
 
   /** Checks whether a fill brings an absent byte. */
   brings(offset: number): boolean {
-    return this.#running.bring(offset);
+    return [...this.#running].some((fill) => isComing(fill, offset));
   }
 
   /** Returns the end (exclusive) of the fill that brings an absent byte first; `offset` where none brings it. */
   comingEnd(offset: number): number {
-    return this.#running.nearest(offset)?.limit ?? offset;
+    return nearestFill([...this.#running], offset)?.limit ?? offset;
   }
 
   /** Checks whether the frontier of a fill has reached `end`. */
   hasReached(end: number): boolean {
-    return this.#running.hasReached(end);
+    return [...this.#running].some((fill) => fill.frontier >= end);
   }
 
   /** Which bytes are present, coming, or to be requested. */
@@ -135,7 +144,7 @@ export class FillScheduler implements FillHost {
       sizeBytes,
       blockSizeBytes,
       present: keeper.present,
-      fills: this.#running.coming,
+      fills: [...this.#running],
       mayAskForParts: source.mayAskForParts,
       seekAheadBytes: policy.seekAheadBytes,
       seekAheadMs: policy.seekAheadMs,
@@ -161,7 +170,7 @@ export class FillScheduler implements FillHost {
     const { present, isStoring } = this.#host.keeper;
     const decision = decideFetch({ ...this.outlook, offset, end, openFrom: open?.from, paceBytes });
     if (decision.kind !== 'fetch') {
-      const fill = this.#running.nearest(offset);
+      const fill = nearestFill([...this.#running], offset);
       fill?.charged.onWanted?.(client);
       return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill };
     }
@@ -173,7 +182,7 @@ export class FillScheduler implements FillHost {
 
   /** Ends the fills that no reader wants: at once, or after the incomplete block where the rest can be requested later. */
   endUnwanted(): void {
-    for (const fill of this.#running) {
+    for (const fill of [...this.#running]) {
       const isDone = fill.frontier >= fill.limit;
       if (isDone || !this.isUnread(fill)) continue;
       // Bytes that the store does not take are of no use later.
@@ -202,7 +211,7 @@ export class FillScheduler implements FillHost {
 
   /** Stops all fills. */
   stop(error: ProxyError): void {
-    for (const fill of this.#running) fill.stop(error);
+    for (const fill of [...this.#running]) fill.stop(error);
   }
 
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
@@ -256,7 +265,14 @@ export class FillScheduler implements FillHost {
     const { present } = keeper;
     if (!source.mayAskForParts || sizeBytes === undefined) return false;
     const runEnd = present.endOfRun(offset / blockSizeBytes) * blockSizeBytes;
-    const coveredEnd = Math.min(sizeBytes, this.#running.coveredEnd(fill, offset, runEnd));
+    let comingEnd = runEnd;
+    for (const other of this.#running) {
+      const block = Math.floor(other.frontier / blockSizeBytes) * blockSizeBytes;
+      // A fill behind `offset` would come too late. A fill that has received nothing yet may still begin anew with the whole.
+      const isAhead = block >= offset && block <= runEnd;
+      if (other !== fill && other.received > 0 && isAhead) comingEnd = Math.max(comingEnd, other.limit);
+    }
+    const coveredEnd = Math.min(sizeBytes, comingEnd);
     return coveredEnd - offset > policy.seekAheadBytes || (coveredEnd > offset && coveredEnd >= fill.limit);
   }
 
@@ -275,7 +291,7 @@ export class FillScheduler implements FillHost {
     if (this.isDoubting) return;
     this.#host.keeper.doubt();
     const error = new ProxyError('client_gone', { detail: 'the whole is fetched in place of a part' });
-    for (const other of this.#running) if (other !== fill && !other.isWhole) other.stop(error);
+    for (const other of [...this.#running]) if (other !== fill && !other.isWhole) other.stop(error);
   }
 
   /**
@@ -291,7 +307,9 @@ export class FillScheduler implements FillHost {
     const limit = Math.min(end, sizeBytes);
     const blocks = { start: Math.floor(start / blockSizeBytes), end: Math.ceil(limit / blockSizeBytes) };
     const absent = keeper.present.firstMissing(blocks);
-    return absent === undefined || this.#running.bringAll({ start: absent.start * blockSizeBytes, end: limit }, fill);
+    if (absent === undefined) return true;
+    const from = absent.start * blockSizeBytes;
+    return [...this.#running].some((other) => other !== fill && isComing(other, from) && limit <= other.limit);
   }
 
   /** A fill with at most one block left may always go on. Most of that is already on its way, and a stop would cost a connection. */
@@ -343,7 +361,8 @@ export class FillScheduler implements FillHost {
       if (!isBeyondLimit(error)) await this.#host.fail(error, { start, end: fill.limit });
       else if (fill.received === 0) fill.refusal = error;
     }
-    this.#running.remove(fill);
+    this.#running.delete(fill);
+    this.#receivedBefore += fill.received;
     this.#rules.unread.forget(fill.charged.client, fill);
     const { received: bytes, resumptions } = fill;
     if (fill.refusal !== undefined) onFillStart('called_off');
@@ -351,87 +370,6 @@ export class FillScheduler implements FillHost {
     this.moved();
     if (error === undefined) this.complete(fill.charged.client);
     if (this.isIdle) this.#host.noteIdle();
-  }
-}
-
-/** The running fills of one generation. */
-class RunningFills implements Iterable<Fill> {
-  readonly #blockSizeBytes: number;
-  readonly #fills = new Set<Fill>();
-  #receivedBefore = 0;
-
-  constructor(blockSizeBytes: number) {
-    this.#blockSizeBytes = blockSizeBytes;
-  }
-
-  get size(): number {
-    return this.#fills.size;
-  }
-
-  /** Bytes that the origin has sent, over all fills, including ended ones. */
-  get received(): number {
-    return [...this.#fills].reduce((sum, fill) => sum + fill.received, this.#receivedBefore);
-  }
-
-  get coming(): readonly FillProgress[] {
-    return [...this.#fills];
-  }
-
-  add(fill: Fill): void {
-    this.#fills.add(fill);
-  }
-
-  /** Removes a fill that has ended. */
-  remove(fill: Fill): void {
-    if (this.#fills.delete(fill)) this.#receivedBefore += fill.received;
-  }
-
-  [Symbol.iterator](): Iterator<Fill> {
-    return [...this.#fills][Symbol.iterator]();
-  }
-
-  /** Returns bytes from `offset` on, up to `end` (exclusive), of an incomplete block; undefined where there are none. */
-  peek(offset: number, end: number): Uint8Array | undefined {
-    const index = Math.floor(offset / this.#blockSizeBytes);
-    const start = index * this.#blockSizeBytes;
-    for (const fill of this.#fills) {
-      const block = fill.blockAt(index);
-      if (block === undefined || start + block.length <= offset) continue;
-      return block.subarray(offset - start, Math.min(end - start, block.length));
-    }
-    return undefined;
-  }
-
-  /** Checks whether a fill brings an absent byte. */
-  bring(offset: number): boolean {
-    return [...this.#fills].some((fill) => isComing(fill, offset));
-  }
-
-  /** Returns the fill that brings an absent byte first. */
-  nearest(offset: number): Fill | undefined {
-    return nearestFill([...this.#fills], offset);
-  }
-
-  /** Checks whether one fill other than `besides` brings all of these bytes. */
-  bringAll({ start, end }: Span, besides: Fill): boolean {
-    return [...this.#fills].some((fill) => fill !== besides && isComing(fill, start) && end <= fill.limit);
-  }
-
-  /** Checks whether the frontier of a fill has reached `end`. */
-  hasReached(end: number): boolean {
-    return [...this.#fills].some((fill) => fill.frontier >= end);
-  }
-
-  /** Returns up to where the bytes from `offset` on are present or come by other fills. The present run ends at `runEnd`. */
-  coveredEnd(fill: Fill, offset: number, runEnd: number): number {
-    let coveredEnd = runEnd;
-    for (const other of this.#fills) {
-      const block = Math.floor(other.frontier / this.#blockSizeBytes) * this.#blockSizeBytes;
-      // A fill behind `offset` would come too late. A fill that has received nothing yet may still begin anew with the whole.
-      const isAhead = block >= offset && block <= runEnd;
-      if (other !== fill && other.received > 0 && isAhead) coveredEnd = Math.max(coveredEnd, other.limit);
-    }
-    return coveredEnd;
   }
 }
 

@@ -70,7 +70,8 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   readonly #failures = new Failures();
   readonly #closed = Promise.withResolvers<void>();
   #response: StoredResponse;
-  readonly #wholeness: Wholeness;
+  /** Undefined while it is not known. */
+  #sizeBytes: number | undefined;
   #isPublished: boolean;
   #isWithdrawn = false;
   #isCommitted = false;
@@ -82,6 +83,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   constructor(options: GenerationOptions) {
     this.#options = options;
     this.#response = options.response;
+    this.#sizeBytes = options.sizeBytes;
     this.#isPublished = options.isPublished;
     this.#scheduler = new FillScheduler(options, this);
     this.#readers = new Readers({
@@ -100,7 +102,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
       },
     });
     // No spreads: there are many options, and this runs for each miss.
-    const { blockSizeBytes, sizeBytes, writer, source, windowBytes, check, policy, clock, readAhead } = options;
+    const { blockSizeBytes, sizeBytes, writer, source, windowBytes, policy, clock, readAhead } = options;
     const waiters = this.#waiters;
     const keeper = new BlockKeeper({
       writer,
@@ -114,7 +116,6 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
       onStoreFault: options.onStoreFault,
     });
     this.#keeper = keeper;
-    this.#wholeness = new Wholeness({ blockSizeBytes, sizeBytes, keeper, check });
     const scheduler = this.#scheduler;
     const failures = this.#failures;
     this.#bodyReader = new BodyReader(
@@ -138,7 +139,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   }
 
   get sizeBytes(): number | undefined {
-    return this.#wholeness.sizeBytes;
+    return this.#sizeBytes;
   }
 
   get keeper(): BlockKeeper {
@@ -153,8 +154,13 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     return this.#isClosed;
   }
 
+  /**
+   * Whether the last block must not be read yet, because the body is not verified. A client that has all bytes but those of the
+   * last block sees that its response is incomplete.
+   */
   get isWithheld(): boolean {
-    return this.#wholeness.isWithheld;
+    if (!this.#options.check.isVerifying || this.#sizeBytes === undefined) return false;
+    return this.#blockCount(this.#sizeBytes) - this.#keeper.present.size <= 1;
   }
 
   /** Which bytes are present, coming, or to be requested. */
@@ -238,8 +244,9 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   }
 
   async keep(block: Arrived): Promise<void> {
-    const verifying = this.#wholeness.add(block);
-    if (verifying !== undefined) await verifying;
+    const { check } = this.#options;
+    check.add(block.index, block.bytes);
+    if (this.#completes(block)) await this.#keeper.verify(check, this.#blockCount(this.#sizeBytes ?? 0), block);
     await this.#keeper.keep(block);
     if (this.#isPublished || this.#keeper.hasDoubts || !this.#options.source.isProvable || !this.isJoinable) return;
     if (this.sizeBytes === undefined || this.#keeper.isWhole(this.sizeBytes)) return;
@@ -249,13 +256,18 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
 
   /** Commits when all bytes are present. */
   async settle(frontier: number): Promise<FillResult> {
-    const { sizeBytes, isWhole } = await this.#wholeness.settle(frontier);
+    const { check } = this.#options;
+    const sizeBytes = this.#sizeBytes ?? this.#endAt(frontier);
+    const isDue = this.#keeper.isWhole(sizeBytes) || this.#sizeBytes === undefined;
+    const isVerified = isDue && (await this.#keeper.verify(check, this.#blockCount(sizeBytes)));
+    this.#sizeBytes = sizeBytes;
+    const isWhole = isVerified && this.#keeper.isWhole(sizeBytes);
     this.notifyReaders();
     if (!this.#keeper.isStoring || this.#isWithdrawn) return 'relayed';
     if (!isWhole) return 'kept';
     if (this.#isCommitted) return 'stored';
     this.#isCommitted = true;
-    const body = { sizeBytes, digest: this.#options.check.digest };
+    const body = { sizeBytes, digest: check.digest };
     const committed = await this.#keeper.store(() => this.#options.commit(this.#response, body));
     return committed?.value ?? 'relayed';
   }
@@ -288,82 +300,29 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     await writer[Symbol.asyncDispose]();
   }
 
-  /** Whether it may be found in the store: neither a newer part nor an invalidation has forbidden it. */
-  get #mayBeFound(): boolean {
-    return !this.#isWithdrawn && !this.#options.isRevoked();
-  }
-}
-
-/** Options of `Wholeness`. */
-interface WholenessOptions {
-  readonly blockSizeBytes: number;
-  /** Undefined while it is not known. */
-  readonly sizeBytes: number | undefined;
-  readonly keeper: BlockKeeper;
-  readonly check: BodyCheck;
-}
-
-/** Determines when a generation is whole: its length, its present blocks and its digest. */
-class Wholeness {
-  readonly #options: WholenessOptions;
-  #sizeBytes: number | undefined;
-
-  constructor(options: WholenessOptions) {
-    this.#options = options;
-    this.#sizeBytes = options.sizeBytes;
-  }
-
-  get sizeBytes(): number | undefined {
-    return this.#sizeBytes;
-  }
-
-  /**
-   * Whether the last block must not be read yet, because the body is not verified. A client that has all bytes but those of the
-   * last block sees that its response is incomplete.
-   */
-  get isWithheld(): boolean {
-    const { check, keeper } = this.#options;
-    if (!check.isVerifying || this.#sizeBytes === undefined) return false;
-    return this.#blockCount(this.#sizeBytes) - keeper.present.size <= 1;
-  }
-
-  /**
-   * Takes an arrived block before it is kept. Returns a promise where this block completes a body that has to be verified. The
-   * promise rejects with `ProxyError` when the digest differs.
-   */
-  add(block: Arrived): Promise<unknown> | undefined {
-    const { check, keeper } = this.#options;
-    check.add(block.index, block.bytes);
-    if (!check.isVerifying || this.#sizeBytes === undefined) return undefined;
-    const count = this.#blockCount(this.#sizeBytes);
-    return this.#isLast(block.index, count) ? keeper.verify(check, count, block) : undefined;
-  }
-
-  /** Checks the body after a fill has ended at `frontier`. Throws `ProxyError`: `generation_changed`, or as `add` rejects. */
-  async settle(frontier: number): Promise<{ readonly sizeBytes: number; readonly isWhole: boolean }> {
-    const { check, keeper } = this.#options;
-    const sizeBytes = this.#sizeBytes ?? this.#endAt(frontier);
-    const isDue = keeper.isWhole(sizeBytes) || this.#sizeBytes === undefined;
-    const isVerified = isDue && (await keeper.verify(check, this.#blockCount(sizeBytes)));
-    this.#sizeBytes = sizeBytes;
-    return { sizeBytes, isWhole: isVerified && keeper.isWhole(sizeBytes) };
-  }
-
   /** The length of a body whose length was not stated. Throws `generation_changed` when a present block lies behind it. */
   #endAt(frontier: number): number {
-    if (this.#options.keeper.present.firstAfter(this.#blockCount(frontier) - 1) === undefined) return frontier;
+    if (this.#keeper.present.firstAfter(this.#blockCount(frontier) - 1) === undefined) return frontier;
     throw new ProxyError('generation_changed', { detail: 'fewer bytes' });
+  }
+
+  /** Whether a block that was not kept yet completes a body that has to be verified. */
+  #completes({ index }: Arrived): boolean {
+    const { check } = this.#options;
+    if (!check.isVerifying || this.#sizeBytes === undefined) return false;
+    const { present } = this.#keeper;
+    const count = this.#blockCount(this.#sizeBytes);
+    const missing = count - present.size;
+    return (missing === 1 && !present.has(index)) || missing === 0 || check.hasAll(count);
   }
 
   #blockCount(sizeBytes: number): number {
     return Math.ceil(sizeBytes / this.#options.blockSizeBytes);
   }
 
-  /** Whether the body is complete with this block. */
-  #isLast(index: number, count: number): boolean {
-    const { check, keeper } = this.#options;
-    const missing = count - keeper.present.size;
-    return (missing === 1 && !keeper.present.has(index)) || missing === 0 || check.hasAll(count);
+  /** Whether it may be found in the store: neither a newer part nor an invalidation has forbidden it. */
+  get #mayBeFound(): boolean {
+    return !this.#isWithdrawn && !this.#options.isRevoked();
   }
 }
 

@@ -5,6 +5,7 @@
  */
 
 import { crc32 } from 'node:zlib';
+import { ExpiringMap } from '../../http/collections.ts';
 
 /** How long a key is remembered, in milliseconds. A resource that becomes storable is noticed only after that. */
 const REMEMBERED_MS = 10_000;
@@ -29,9 +30,9 @@ export type PassReason = 'unstorable' | 'personal';
 
 /** Remembers keys whose responses are not shared, for a short time and in a bounded number. */
 export class HitForPassKeys {
-  readonly #known = new Map<string, { readonly until: number; readonly why: PassReason }>();
-  /** Keys whose last response was for equal requests only, and until when each is remembered, in epoch milliseconds. */
-  readonly #bound = new Map<string, number>();
+  readonly #known = new ExpiringMap<PassReason>(MAX_KEYS);
+  /** Keys whose last response was for equal requests only. */
+  readonly #bound = new ExpiringMap<true>(MAX_KEYS);
 
   /** Remembers a key whose response was refused for this reason, if the next one will probably be refused too. */
   note(key: string, reason: string, now: number): void {
@@ -40,18 +41,12 @@ export class HitForPassKeys {
 
   /** Remembers a key for this reason, which another process may have found. */
   learn(key: string, why: PassReason, now: number): void {
-    this.#known.delete(key);
-    this.#known.set(key, { until: now + REMEMBERED_MS, why });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > MAX_KEYS && oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(key, why, now + REMEMBERED_MS);
   }
 
   /** Returns why the requests of a key go to the origin each by itself; undefined where they need not. */
   why(key: string, now: number): PassReason | undefined {
-    const known = this.#known.get(key);
-    if (known === undefined || known.until > now) return known?.why;
-    this.#known.delete(key);
-    return undefined;
+    return this.#known.get(key, now);
   }
 
   /**
@@ -59,19 +54,13 @@ export class HitForPassKeys {
    * Requests that differ need not wait for each other then.
    */
   noteBound(key: string, isBound: boolean, now: number): void {
-    this.#bound.delete(key);
-    if (!isBound) return;
-    this.#bound.set(key, now + REMEMBERED_MS);
-    const [oldest] = this.#bound.keys();
-    if (this.#bound.size > MAX_KEYS && oldest !== undefined) this.#bound.delete(oldest);
+    if (isBound) this.#bound.set(key, true, now + REMEMBERED_MS);
+    else this.#bound.delete(key);
   }
 
   /** Checks whether the last response for a key was for equal requests only. */
   isBound(key: string, now: number): boolean {
-    const until = this.#bound.get(key);
-    if (until === undefined || until > now) return until !== undefined;
-    this.#bound.delete(key);
-    return false;
+    return this.#bound.get(key, now) === true;
   }
 
   /** Checks whether the requests of a key go to the origin each by itself. */
@@ -130,14 +119,11 @@ export interface NotStoredReason {
 
 /** Remembers why responses were not stored, for a bounded number of keys. The keys noted first are forgotten first. */
 export class NotStoredReasons {
-  readonly #byKey = new Map<string, NotStoredReason>();
+  readonly #byKey = new ExpiringMap<NotStoredReason>(MAX_KEYS);
 
   /** Notes why the response to a request for a key was not stored. */
   note(key: string, refusal: NotStoredReason): void {
-    this.#byKey.delete(key);
-    this.#byKey.set(key, refusal);
-    const [oldest] = this.#byKey.keys();
-    if (this.#byKey.size > MAX_KEYS && oldest !== undefined) this.#byKey.delete(oldest);
+    this.#byKey.set(key, refusal, Number.POSITIVE_INFINITY);
   }
 
   /** Forgets the reason for a key, because a later response is being stored. */
@@ -147,6 +133,6 @@ export class NotStoredReasons {
 
   /** Returns the last reason for a key; undefined where there is none, or a later response was stored. */
   last(key: string): NotStoredReason | undefined {
-    return this.#byKey.get(key);
+    return this.#byKey.get(key, 0);
   }
 }

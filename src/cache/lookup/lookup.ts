@@ -18,7 +18,7 @@ import { contentDigestFields } from '../../semantics/digest.ts';
 import { identityParts, isAnonymous } from '../../semantics/identity.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
 import { formatContentRange, formatRange, type RangeSpec, selectRanges } from '../../semantics/range.ts';
-import { decideReuse, isForAll, type ReuseInput } from '../../semantics/reuse.ts';
+import { decideReuse, isForAll, type ReuseDecision, type ReuseInput } from '../../semantics/reuse.ts';
 import { strongValidator } from '../../semantics/validator.ts';
 import { comparePreference, matchesVariant, variantDifferences } from '../../semantics/vary.ts';
 import type { StoredEntry } from '../../store/store.ts';
@@ -76,7 +76,7 @@ export function planAnswer(
 ): Plan {
   const matcher = new RequestMatcher(inquiry);
   const matching = entries.filter(({ metadata }) => !isFragment(metadata) && matcher.isFor(metadata));
-  const reuseOf = ({ metadata }: StoredEntry) => decideReuse(new ReuseQuestion(inquiry, metadata, now));
+  const reuseOf = ({ metadata }: StoredEntry) => decideReuseFor(inquiry, metadata, now);
   for (const pinned of matching.filter((candidate) => isResumed(candidate, inquiry, now))) {
     // A pinned entry is always stale: useless where the response or the client forbids stale responses.
     const reuse = reuseOf(pinned);
@@ -111,18 +111,19 @@ function findApart(entries: readonly StoredEntry[], matcher: RequestMatcher): re
   return kept && matcher.apartBy(kept.metadata);
 }
 
+/** Decides whether a stored response whose variant matches may be reused for a request. `now` is in epoch milliseconds. */
+export function decideReuseFor(inquiry: MatchedRequest, stored: StoredResponse, now: number): ReuseDecision {
+  return decideReuse(new ReuseQuestion(inquiry, stored, now));
+}
+
 /** The input for a reuse decision. Makes the fields for the origin only where the request has directives. */
 class ReuseQuestion implements ReuseInput {
   readonly stored: ReuseInput['stored'];
   readonly now: number;
   readonly policy: ReuseInput['policy'];
-  readonly #inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>;
+  readonly #inquiry: MatchedRequest;
 
-  constructor(
-    inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
-    stored: ReuseInput['stored'],
-    now: number,
-  ) {
+  constructor(inquiry: MatchedRequest, stored: ReuseInput['stored'], now: number) {
     this.stored = stored;
     this.now = now;
     this.policy = inquiry.policy;
@@ -340,7 +341,6 @@ function findFragment(
   matcher: RequestMatcher,
 ): FoundFragment | undefined {
   if (!entries.some(({ metadata }) => isFragment(metadata)) || hasPrecondition(inquiry)) return undefined;
-  const { originFields, policy } = inquiry;
   const specs = rangeSpecs(inquiry);
   if (specs.length !== 1) return undefined;
   for (const entry of entries) {
@@ -348,7 +348,7 @@ function findFragment(
     if (!entry.isComplete || !matcher.isFor(metadata)) continue;
     const span = spanWithin(entry, specs);
     if (span === undefined) continue;
-    const reuse = decideReuse({ requestFields: originFields, hasRange: true, stored: metadata, now, policy });
+    const reuse = decideReuseFor(inquiry, metadata, now);
     if (reuse.kind === 'fresh') return { entry, span: span === 'all' ? undefined : span, ttlMs: reuse.ttlMs };
   }
   return undefined;

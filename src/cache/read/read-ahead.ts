@@ -177,21 +177,6 @@ function sliceOfBlock(
   return block.subarray(offset - blockStart, Math.min(end - blockStart, block.length));
 }
 
-/** Returns all bytes of a span as the chunks that `peek` returns; undefined where it lacks some of them. */
-export function chunksOf(
-  { start, end }: Span,
-  peek: (offset: number, end: number) => Uint8Array | undefined,
-): Uint8Array[] | undefined {
-  const chunks: Uint8Array[] = [];
-  for (let offset = start; offset < end; ) {
-    const chunk = peek(offset, end);
-    if (chunk === undefined) return undefined;
-    chunks.push(chunk);
-    offset += chunk.length;
-  }
-  return chunks;
-}
-
 /** Returns all bytes of a span of an entry in the same tick; undefined where some of them would have to be waited for. */
 export function bytesInSameTick(
   entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,

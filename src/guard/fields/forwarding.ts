@@ -4,6 +4,7 @@
  * §7.6.2). Read this file first, then `presentation.ts`.
  */
 
+import { memoizeByText } from '../../http/collections.ts';
 import { type Field, type Fields, fieldValue, withField, withoutFields } from '../../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../http/message.ts';
 import { hostOfOrigin } from '../../origin/origin.ts';
@@ -99,12 +100,8 @@ function requestFields(request: ForwardedRequest, client: Client, rules: Forward
 /** Whether a field is passed on: always, never, from trusted proxies only, or with methods whose responses are not shared. */
 type Passage = 'passed' | 'dropped' | 'vouched' | 'unshared';
 
-/** The number of field names that are remembered: clients could invent any number. */
-const MAX_REMEMBERED = 512;
-const remembered = new Map<string, Passage>();
-
 function isPassed(name: string, method: string, { isVouchedFor }: Client): boolean {
-  switch (remembered.get(name) ?? remember(name, decidePassage(name))) {
+  switch (passageOf(name)) {
     case 'passed':
       return true;
     case 'dropped':
@@ -116,18 +113,13 @@ function isPassed(name: string, method: string, { isVouchedFor }: Client): boole
   }
 }
 
-function remember(name: string, passage: Passage): Passage {
-  if (remembered.size < MAX_REMEMBERED) remembered.set(name, passage);
-  return passage;
-}
-
-function decidePassage(name: string): Passage {
+const passageOf = memoizeByText(512, (name): Passage => {
   const plainName = withHyphens(name);
   if (ownFields.has(plainName)) return 'dropped';
   const claim = claimOf(name);
   if (claim !== undefined) return claim === 'vouched' ? 'vouched' : 'dropped';
   return isMethodOverride(plainName) ? 'unshared' : 'passed';
-}
+});
 
 function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
   if (cache.acceptEncoding === 'asSent') return fields;

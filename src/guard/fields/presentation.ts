@@ -13,7 +13,8 @@ import {
   withField,
   withoutFields,
 } from '../../http/fields.ts';
-import type { Body, BodyStream, ProxyRequest, ProxyResponse } from '../../http/message.ts';
+import type { Body, ProxyRequest, ProxyResponse } from '../../http/message.ts';
+import { ObservedBody } from '../../http/observed-body.ts';
 
 /** The parts of a request that decide how its response is presented. */
 type PresentedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'fields'>;
@@ -75,16 +76,7 @@ export function createPresentation({ cors, security, change }: PresentationParts
 /** A field that is removed from the head must not follow in the trailer section. */
 function withoutTrailers(body: Body, change: FieldChange): Body {
   if (body.kind !== 'stream' || body.stream.trailers === undefined) return body;
-  const { stream } = body;
-  const { take, giveBack } = stream;
-  const stripped: BodyStream = {
-    take: take && ((wantedBytes) => take.call(stream, wantedBytes)),
-    giveBack: giveBack && ((chunk) => giveBack.call(stream, chunk)),
-    [Symbol.asyncIterator]: () => stream[Symbol.asyncIterator](),
-    trailers: () => change.strip(stream.trailers?.() ?? []),
-    close: () => stream.close(),
-  };
-  return { ...body, stream: stripped };
+  return { ...body, stream: ObservedBody.of(body.stream, { changeTrailers: change.strip }) };
 }
 
 /** The operator's CORS policy. Field names are in lower case. */

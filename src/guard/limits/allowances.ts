@@ -10,10 +10,10 @@ import {
   type BodyStream,
   changedRequest,
   type Delivery,
-  type NextChunk,
   type ProxyRequest,
   type ProxyResponse,
 } from '../../http/message.ts';
+import { type BodyObserver, ObservedBody } from '../../http/observed-body.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Origin } from '../../origin/origin.ts';
 import type { Routed } from '../../routing/inquiry.ts';
@@ -211,94 +211,37 @@ class RequestAllowance implements Allowance {
   }
 }
 
-/** Wraps a body: iterating throws `ProxyError` `body_too_large` in place of the chunk that exceeds the limit. */
+/** Limits a body: it ends with `ProxyError` `body_too_large` in place of the chunk that exceeds the limit. */
 function createLimitedBody(body: BodyStream, maxBytes: number): BodyStream {
-  return {
-    trailers: body.trailers,
-    [Symbol.asyncIterator]: () => chunksOf(body, maxBytes),
-    close: () => body.close(),
-  };
-}
-
-async function* chunksOf(body: BodyStream, maxBytes: number): AsyncGenerator<Uint8Array, void> {
   let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new ProxyError('body_too_large', { detail: `more than ${maxBytes} bytes` });
-    yield chunk;
-  }
+  return ObservedBody.of(body, {
+    onChunk({ length }) {
+      bytes += length;
+      return bytes > maxBytes ? new ProxyError('body_too_large', { detail: `more than ${maxBytes} bytes` }) : undefined;
+    },
+  });
 }
 
-/** Wraps a body. It reports a chunk when the next one is read, because the connection has taken it by then, and moved bytes at once. */
+/** Counts a body. A chunk counts when the next one is read, because the connection has taken it by then, and moved bytes at once. */
 export function createCountedDelivery(body: BodyStream, onDelivered: (bytes: number) => void): BodyStream {
-  return new CountedDelivery(body, onDelivered);
+  return ObservedBody.of(body, new DeliveryCount(onDelivered));
 }
 
-type Step = IteratorResult<Uint8Array, unknown>;
+class DeliveryCount implements BodyObserver {
+  readonly onMoved: (bytes: number) => void;
+  /** The bytes of the last chunk, until they are counted. */
+  #lastBytes = 0;
 
-class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> {
-  readonly take: BodyStream['take'];
-  readonly moveTo: BodyStream['moveTo'];
-  readonly giveBack: BodyStream['giveBack'];
-  readonly trailers: BodyStream['trailers'];
-  readonly #body: BodyStream;
-  readonly #onDelivered: (bytes: number) => void;
-  #chunks: AsyncIterator<Uint8Array, unknown> | undefined;
-  /** The bytes of the last chunk, until they are reported. */
-  #unreportedBytes = 0;
-
-  constructor(body: BodyStream, onDelivered: (bytes: number) => void) {
-    const { take, moveTo, giveBack, trailers } = body;
-    this.#body = body;
-    this.#onDelivered = onDelivered;
-    this.take = take && ((wantedBytes) => this.#note(take.call(body, wantedBytes)));
-    this.moveTo = moveTo && ((socket, head) => this.#noteMoved(moveTo.call(body, socket, head), head));
-    this.giveBack = giveBack && ((chunk) => giveBack.call(body, chunk));
-    this.trailers = trailers && (() => trailers.call(body));
+  constructor(onDelivered: (bytes: number) => void) {
+    this.onMoved = onDelivered;
   }
 
-  [Symbol.asyncIterator](): AsyncIterator<Uint8Array, unknown> {
-    return this;
+  beforeRead(): undefined {
+    if (this.#lastBytes > 0) this.onMoved(this.#lastBytes);
+    this.#lastBytes = 0;
   }
 
-  next(): Promise<Step> {
-    this.#report();
-    this.#chunks ??= this.#body[Symbol.asyncIterator]();
-    const step = this.#chunks.next();
-    // Not awaited, so that it does not delay the chunk.
-    step.then(this.#noteStep, ignore);
-    return step;
-  }
-
-  async return(): Promise<Step> {
-    await this.#chunks?.return?.();
-    return { done: true, value: undefined };
-  }
-
-  close(): void {
-    this.#body.close();
-  }
-
-  readonly #noteStep = ({ done, value }: Step): void => {
-    if (done !== true) this.#unreportedBytes = value.length;
-  };
-
-  #note(taken: NextChunk): NextChunk {
-    this.#report();
-    if (typeof taken !== 'string') this.#unreportedBytes = taken.length;
-    return taken;
-  }
-
-  #noteMoved(takenBytes: number, head: Uint8Array): number {
-    this.#report();
-    if (takenBytes > head.length) this.#onDelivered(takenBytes - head.length);
-    return takenBytes;
-  }
-
-  #report(): void {
-    if (this.#unreportedBytes > 0) this.#onDelivered(this.#unreportedBytes);
-    this.#unreportedBytes = 0;
+  onChunk({ length }: Uint8Array): undefined {
+    this.#lastBytes = length;
   }
 }
-
-function ignore(): void {}

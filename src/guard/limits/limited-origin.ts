@@ -3,14 +3,19 @@
  *
  * A small request can make an origin send a large body: the whole for one byte, again and again under other keys (RangeAmp, DSN
  * 2020). Bytes from the origin are charged to the client that began the transfer. Bytes that this client receives pay them back,
- * many times over, and so does time. A transfer that no client reads ends when its client owes too much.
+ * many times over, and so does time. A transfer that no client reads ends when its client owes too much. A client that owes still
+ * more begins none: this is checked when it asks, and again where its request has waited for a connection.
  */
 
-import { ShortLivedSet } from '../../http/collections.ts';
-import type { BodyStream, NextChunk } from '../../http/message.ts';
-import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
-import { createFollowingSignal, type FollowingSignal } from '../../http/tether.ts';
-import type { ChargedClients, Origin, OriginRequest, OriginResponse } from '../../origin/origin.ts';
+import type { BodyObserver } from '../../http/observed-body.ts';
+import { ProxyError } from '../../http/proxy-error.ts';
+import {
+  type ChargedClients,
+  type Origin,
+  type OriginRequest,
+  type OriginResponse,
+  observedResponse,
+} from '../../origin/origin.ts';
 import { retryAfter } from '../../semantics/rate-limit-fields.ts';
 import { ConcurrencyCounts, LeakyBuckets } from './rate-limit.ts';
 
@@ -28,12 +33,6 @@ interface OriginLimits {
 const retrySoon = { fields: [retryAfter(1000)] };
 
 /**
- * So many exchanges of a client are not given up while they wait, even when the client's share is spent: each would need an
- * AbortSignal.
- */
-const UNWATCHED_EXCHANGES = 4;
-
-/**
  * Wraps the origin of a route. An exchange holds a place from its request to the end of its body. Where no place is free it fails at
  * once, without waiting, so that exchanges cannot block each other. A resumed transfer is never refused: other exchanges may have
  * taken its place, and its readers are in the middle of the body.
@@ -45,50 +44,28 @@ export function createLimitedOrigin(origin: Origin, limits: OriginLimits): Origi
   return new LimitedOrigin(origin, limits);
 }
 
-/** A request that waits for a connection or for the head of its response. */
-interface Asking {
-  readonly client: string;
-  readonly giveUp: () => void;
-}
-
 class LimitedOrigin implements Origin {
   readonly #origin: Origin;
   readonly #limits: OriginLimits;
   readonly #places = new ConcurrencyCounts();
   readonly #begun = new WeakSet<ChargedClients>();
-  /** The waiting requests. Those of a client are given up when its share is spent. */
-  readonly #asking = new ShortLivedSet<Asking>();
 
   constructor(origin: Origin, limits: OriginLimits) {
     this.#origin = origin;
     this.#limits = limits;
-    limits.share?.watch((client) => {
-      for (const asking of this.#asking.all) if (asking.client === client) asking.giveUp();
-    });
   }
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
     const { charged } = request;
     if (charged === undefined) return await this.#origin.fetch(request);
     const { share } = this.#limits;
-    const isFirst = !this.#begun.has(charged);
-    const isOneOfMany = this.#places.of(charged.client) >= UNWATCHED_EXCHANGES;
-    const leave = this.#enter(charged, request, isFirst);
-    // With another method the origin may already have acted on the request.
-    const mayGiveUp = share !== undefined && isFirst && isOneOfMany && request.method === 'GET';
-    const tether = mayGiveUp ? createFollowingSignal(request.signal) : undefined;
-    const onOver = () => {
-      leave();
-      tether?.release();
-    };
+    this.#admit(charged, request);
+    const transfer = new ChargedTransfer(charged, share, this.#places.take(charged.client));
     try {
-      const isWatched = tether !== undefined && share !== undefined;
-      const response = await (isWatched ? this.#ask(request, tether, charged, share) : this.#origin.fetch(request));
-      if (response.framing === 'none') onOver();
-      else return { ...response, body: new MeteredBody(response, { charged, share, onOver }) };
-      return response;
+      const response = await this.#origin.fetch(request);
+      return transfer.observe(response);
     } catch (thrown) {
-      onOver();
+      transfer.onEnd(false, thrown);
       throw thrown;
     }
   }
@@ -97,59 +74,27 @@ class LimitedOrigin implements Origin {
     return this.#origin.close();
   }
 
-  #enter(charged: ChargedClients, { method, body }: OriginRequest, isFirst: boolean): () => void {
-    try {
-      if (isFirst) this.#refuse(charged, method);
-    } catch (thrown) {
-      body?.close();
-      throw thrown;
+  #admit(charged: ChargedClients, { method, body }: OriginRequest): void {
+    const isFirst = !this.#begun.has(charged);
+    const { share } = this.#limits;
+    charged.whyNotBegin = isFirst && method !== 'HEAD' ? share?.whyNotBegin : undefined;
+    const refusal = isFirst ? this.#whyNot(charged) : undefined;
+    if (refusal === undefined) {
+      this.#begun.add(charged);
+      return;
     }
-    this.#begun.add(charged);
-    return this.#places.take(charged.client);
+    body?.close();
+    throw refusal;
   }
 
-  #refuse({ client }: ChargedClients, method: string): void {
-    const { fills, fillsPerClient, share } = this.#limits;
-    if (method !== 'HEAD') share?.begin(client);
-    if (fills > 0 && this.#places.total >= fills) throw new ProxyError('origin_busy', retrySoon);
+  #whyNot({ client, whyNotBegin }: ChargedClients): ProxyError | undefined {
+    const { fills, fillsPerClient } = this.#limits;
+    const refusal = whyNotBegin?.(client);
+    if (refusal !== undefined) return refusal;
+    if (fills > 0 && this.#places.total >= fills) return new ProxyError('origin_busy', retrySoon);
     const hasEnough = fillsPerClient > 0 && this.#places.of(client) >= fillsPerClient;
-    if (hasEnough) throw new ProxyError('too_many_requests', retrySoon);
+    return hasEnough ? new ProxyError('too_many_requests', retrySoon) : undefined;
   }
-
-  /** Sends a request; gives it up if the share is spent before the response. Many requests may have entered the queue before that. */
-  async #ask(
-    request: OriginRequest,
-    tether: FollowingSignal,
-    { client }: ChargedClients,
-    share: OriginShare,
-  ): Promise<OriginResponse> {
-    let refusal: ProxyError | undefined;
-    const giveUp = () => {
-      try {
-        share.begin(client);
-      } catch (thrown) {
-        refusal ??= toProxyError(thrown);
-        tether.abort(refusal);
-      }
-    };
-    const asking = this.#asking.add({ client, giveUp });
-    try {
-      return await this.#origin.fetch({ ...request, signal: tether.signal });
-    } catch (thrown) {
-      throw refusal ?? thrown;
-    } finally {
-      this.#asking.delete(asking);
-    }
-  }
-}
-
-/** The options of a metered body. */
-interface MeteredBodyOptions {
-  readonly charged: ChargedClients;
-  /** Undefined where bytes are not counted. */
-  readonly share: OriginShare | undefined;
-  /** Called when the body has ended for any reason; may be called more than once. */
-  readonly onOver: () => void;
 }
 
 /**
@@ -158,88 +103,49 @@ interface MeteredBodyOptions {
  */
 const UNREAD_BYTES = 256 * 1024;
 
-/** A body whose bytes are charged to a client. Read once. Iterating throws `ProxyError` `origin_share_spent`, or as the body does. */
-export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefined> {
-  readonly trailers: BodyStream['trailers'];
-  readonly #body: BodyStream;
-  readonly #options: MeteredBodyOptions;
-  #chunks: AsyncIterator<Uint8Array> | undefined;
+/** One exchange: charges the bytes of its body to a client, and ends the body with `origin_share_spent` where it may not go on unread. */
+export class ChargedTransfer implements BodyObserver {
+  readonly #charged: ChargedClients;
+  /** Undefined where bytes are not counted. */
+  readonly #share: OriginShare | undefined;
+  readonly #leave: () => void;
   #isBegun = false;
   /** Bytes that have not arrived yet; infinite where the size is unknown. */
-  #missingBytes: number;
-  #isOver = false;
+  #missingBytes = 0;
 
-  constructor({ body, sizeBytes }: Pick<OriginResponse, 'body' | 'sizeBytes'>, options: MeteredBodyOptions) {
-    this.#body = body;
-    this.#options = options;
-    this.#missingBytes = sizeBytes ?? Number.POSITIVE_INFINITY;
-    this.trailers = body.trailers;
+  /** `leave` is called when the exchange is over; may be called more than once. */
+  constructor(charged: ChargedClients, share: OriginShare | undefined, leave: () => void) {
+    this.#charged = charged;
+    this.#share = share;
+    this.#leave = leave;
   }
 
-  [Symbol.asyncIterator](): AsyncIterator<Uint8Array, undefined> {
-    return this;
+  /** Returns the response, with this observer of its body. */
+  observe(response: OriginResponse): OriginResponse {
+    this.#missingBytes = response.sizeBytes ?? Number.POSITIVE_INFINITY;
+    if (response.framing !== 'none') return observedResponse(response, this);
+    this.#leave();
+    return response;
   }
 
-  take(): NextChunk {
-    // `take` must not throw: the next step of the iteration throws the reason.
-    if (this.#refusal() !== undefined) return 'later';
-    const taken = this.#body.take?.() ?? 'later';
-    if (taken === 'end') this.#end();
-    else if (taken !== 'later') this.#count(taken);
-    return taken;
+  /** Never ends the body before the first chunk: readers may still arrive. Nor after the last byte: only the end follows. */
+  beforeRead(): ProxyError | undefined {
+    if (!this.#isBegun || this.#share === undefined || this.#missingBytes <= 0) return undefined;
+    const { client, bodyClients } = this.#charged;
+    const refusal = this.#share.whyNotUnread(client);
+    return refusal !== undefined && bodyClients?.().length === 0 ? refusal : undefined;
   }
 
-  async next(): Promise<IteratorResult<Uint8Array, undefined>> {
-    const refusal = this.#refusal();
-    if (refusal !== undefined) {
-      this.close();
-      throw refusal;
-    }
-    try {
-      this.#chunks ??= this.#body[Symbol.asyncIterator]();
-      const { done, value } = await this.#chunks.next();
-      if (done === true) {
-        this.#end();
-        return { done: true, value: undefined };
-      }
-      this.#count(value);
-      return { done: false, value };
-    } catch (thrown) {
-      this.#end();
-      throw thrown;
-    }
-  }
-
-  async return(): Promise<IteratorResult<Uint8Array, undefined>> {
-    this.close();
-    return { done: true, value: undefined };
-  }
-
-  close(): void {
-    const { charged, share } = this.#options;
-    if (!this.#isOver) share?.charge(charged.client, Math.min(UNREAD_BYTES, this.#missingBytes));
-    this.#body.close();
-    this.#end();
-  }
-
-  /** Why the body must end now. Never before the first chunk: readers may still arrive. Nor after the last byte: only the end follows. */
-  #refusal(): ProxyError | undefined {
-    const { charged, share } = this.#options;
-    if (!this.#isBegun || share === undefined || this.#isOver || this.#missingBytes <= 0) return undefined;
-    const refusal = share.whyNotUnread(charged.client);
-    return refusal !== undefined && charged.bodyClients?.().length === 0 ? refusal : undefined;
-  }
-
-  #count({ length }: Uint8Array): void {
-    const { charged, share } = this.#options;
+  onChunk({ length }: Uint8Array): undefined {
     this.#isBegun = true;
     this.#missingBytes -= length;
-    share?.charge(charged.client, length);
+    this.#share?.charge(this.#charged.client, length);
   }
 
-  #end(): void {
-    this.#isOver = true;
-    this.#options.onOver();
+  onEnd(isWhole: boolean, thrown: unknown): void {
+    const isClosed = !isWhole && thrown === undefined;
+    if (isClosed) this.#share?.charge(this.#charged.client, Math.min(UNREAD_BYTES, this.#missingBytes));
+    this.#leave();
   }
 }
 
@@ -265,7 +171,6 @@ export class OriginShare {
   isOwed = false;
   readonly #rules: ShareRules;
   readonly #clients: LeakyBuckets;
-  #onSpent: (client: string) => void = () => {};
 
   /** `now` is monotonic, in milliseconds. */
   constructor(rules: ShareRules, now: () => number) {
@@ -273,16 +178,10 @@ export class OriginShare {
     this.#clients = new LeakyBuckets({ maxNames: MAX_CLIENTS, now });
   }
 
-  /** Sets the function that is called with a client that may begin no more transfers, each time its debt grows. */
-  watch(onSpent: (client: string) => void): void {
-    this.#onSpent = onSpent;
-  }
-
   /** Charges a client for bytes from the origin. */
   charge(client: string, bytes: number): void {
     this.isOwed = true;
     this.#clients.add(client, this.#timeOf(bytes));
-    if (this.#clients.of(client) > this.#rules.windowMs) this.#onSpent(client);
   }
 
   /** Credits a client with delivered bytes. Costs nothing while no client has a debt. */
@@ -292,12 +191,12 @@ export class OriginShare {
     this.isOwed = this.#clients.size > 0;
   }
 
-  /** Throws `ProxyError` `origin_share_spent` where a client may begin no transfer. */
-  begin(client: string): void {
+  /** Returns why a client may begin no transfer; undefined where it may. */
+  readonly whyNotBegin = (client: string): ProxyError | undefined => {
     const { windowMs } = this.#rules;
     const owedMs = this.#clients.of(client);
-    if (owedMs > windowMs) throw spent(owedMs - windowMs, 'the client has used up its share');
-  }
+    return owedMs > windowMs ? spent(owedMs - windowMs, 'the client has used up its share') : undefined;
+  };
 
   /** Returns why a transfer of a client must not go on unread; undefined where it may. */
   whyNotUnread(client: string): ProxyError | undefined {

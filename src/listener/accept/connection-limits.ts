@@ -4,8 +4,7 @@
  */
 
 import { clientName, type PeerList } from '../../guard/client.ts';
-import type { Handler } from '../../http/message.ts';
-import type { ConnectionEvent, Emit, StartEvent } from '../../telemetry/events.ts';
+import type { ConnectionEvent, Emit } from '../../telemetry/events.ts';
 
 /** One connection as the limits count it. */
 export interface ConnectionSlot {
@@ -85,17 +84,6 @@ export const unlimitedConnections: ConnectionLimits = createConnectionLimits({
   connectionsPerClient: 0,
   isExempt: () => false,
 });
-
-const begun: StartEvent = { kind: 'begun', what: 'request' };
-
-/** Wraps a handler so that it emits `begun` for each request. A hit emits its own event. */
-export function reportRequests(handler: Handler, emit: Emit): Handler {
-  const reporting: Handler = (request) => {
-    emit(begun);
-    return handler(request);
-  };
-  return handler.hit === undefined ? reporting : Object.assign(reporting, { hit: handler.hit });
-}
 
 /** Wraps limits so that they emit an event when an admitted connection opens and when it closes. */
 export function reportConnections(

@@ -17,6 +17,7 @@ import {
   type Timeouts,
   takenBytes,
 } from '../timeouts.ts';
+import type { WriteBuffer } from '../write-buffer.ts';
 import { type HeadParser, PartialHead } from './head-parser.ts';
 import type { RequestBody } from './request-body.ts';
 import {
@@ -27,7 +28,6 @@ import {
   formatLine,
   formatStatusLine,
   takesMovable,
-  type WriteBuffer,
 } from './response-writer.ts';
 
 /** The parts that read requests and write responses, shared by all connections of a server. */

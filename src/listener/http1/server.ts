@@ -22,10 +22,11 @@ import {
   Timeouts,
   unreferencedTimers,
 } from '../timeouts.ts';
+import { WriteBuffer } from '../write-buffer.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import { Exchange } from './exchange.ts';
 import { HeadParser } from './head-parser.ts';
-import { DateLine, formatKeepAlive, WriteBuffer } from './response-writer.ts';
+import { DateLine, formatKeepAlive } from './response-writer.ts';
 
 /** Creates the HTTP/1.0 and HTTP/1.1 server (RFC 9112). */
 export function createHttp1Server(options: ProtocolOptions): ConnectionServer {

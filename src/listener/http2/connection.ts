@@ -1,26 +1,43 @@
 /**
- * One HTTP/2 connection: its settings and limits (RFC 9113 §6.5), its exchanges, the detection of floods, and the end of the
- * connection.
+ * One HTTP/2 connection (RFC 9113): reads frames, holds its limits and windows, gives its streams their turns, detects floods, and
+ * ends in order.
  */
 
-import {
-  constants,
-  performServerHandshake,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-  type ServerSessionOptions,
-} from 'node:http2';
 import type { Socket } from 'node:net';
-import type { Peer, PlainSource, ProxyRequest } from '../../http/message.ts';
+import { ShortLivedMap, ShortLivedSet } from '../../http/collections.ts';
+import type { Hit, Peer, PlainSource, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import type { ListenerLimits } from '../listener.ts';
 import type { ProtocolOptions } from '../protocol.ts';
+import { readPlainHttp2Head } from '../request-head.ts';
 import { type RateLimits, takenBytes } from '../timeouts.ts';
+import type { WriteBuffer } from '../write-buffer.ts';
 import { type ExchangeOwner, Http2Exchange } from './exchange.ts';
-import { readPlainHttp2Head, receiveHttp2Head } from './receive.ts';
-import { type Http2Windows, PieceSizer } from './response-writer.ts';
-
-const { NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_INTERNAL_ERROR, NGHTTP2_PROTOCOL_ERROR } = constants;
+import {
+  type ContentOwner,
+  clientPreface,
+  errorCode,
+  formatDataFrameHead,
+  formatGoAway,
+  formatHeaders,
+  formatPingAck,
+  formatReset,
+  formatSettings,
+  formatWindowUpdate,
+  frameFlag,
+  frameHeadBytes,
+  frameType,
+  Http2Output,
+  initialWindowBytes,
+  largestWindowBytes,
+  leastMaxFrameBytes,
+  mostMaxFrameBytes,
+  readNumber,
+  readUnsigned,
+  setting,
+  settingsAck,
+} from './frames.ts';
+import { type FieldSection, formatHitHead, HpackDecoder, HpackFault } from './hpack.ts';
+import { methodOf, receiveHttp2Head, trailersFault } from './receive.ts';
 
 /**
  * How long an ended connection stays open so that the client can read everything (RFC 9112 §9.6): the time without any progress,
@@ -29,7 +46,49 @@ const { NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_INTERNAL_ERROR, NGHTTP2_PROTOCOL_ERRO
 const lingerMs = 2_000;
 const longestLingerMs = 30_000;
 
-const cutOff = new Error('the connection was cut');
+/**
+ * Flow-control window of a stream, in bytes: what the process keeps of a request body that is not read.
+ */
+export const streamWindowBytes = 256 * 1024;
+
+/** Flow-control window of a connection, in bytes: a few uploads at full speed. */
+const connectionWindowBytes = 1024 * 1024;
+
+/** A window is granted anew when this share of it was used. */
+const updateShare = 1 / 2;
+
+/** Overhead per field in SETTINGS_MAX_HEADER_LIST_SIZE, in bytes (RFC 9113 §6.5.2). */
+const listOverheadBytes = 32;
+
+/** Field sections up to this many times the limits are read completely, so that they get a 414 or 431 response. */
+const readShare = 2;
+
+/** The largest frame that is sent, in bytes: other streams wait for it. */
+const mostFrameBytes = 64 * 1024;
+
+/** Maximum number of settings in one frame; there are seven. */
+const mostSettings = 32;
+
+/** At this many bytes that the client has not taken, it is not read: each frame of it may need an answer. */
+const unsentLimitBytes = 256 * 1024;
+
+/** Hits up to this size are put when their request is read, while no more than this waits for the client. In bytes. */
+const smallHitBytes = 16 * 1024;
+const hitsAheadBytes = 64 * 1024;
+
+/** After this many received bytes the connection is checked for a flood, besides the periodic check. */
+const floodCheckBytes = 256 * 1024;
+
+/** After the end, this much of what the client still sends is dropped before the connection is closed. In bytes. */
+const mostDroppedBytes = 1024 * 1024;
+
+/** The most streams that are remembered after they were reset, because frames for them may be under way. */
+const mostReset = 1_000;
+
+/** The most gaps in the numbers of streams that are remembered. */
+const mostGaps = 100;
+
+const noBytes = Buffer.alloc(0);
 
 /** The server of a connection, as the connection uses it. */
 export interface Http2Requests {
@@ -37,6 +96,7 @@ export interface Http2Requests {
   readonly pace: RateLimits;
   /** Minimum rate of request bodies. */
   readonly uploadPace: RateLimits;
+  readonly writeBuffer: WriteBuffer;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
   /** Answers an exchange whose request is refused. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
@@ -45,6 +105,25 @@ export interface Http2Requests {
 interface Progress {
   readonly value: number;
   readonly at: number;
+}
+
+/** A field section that further CONTINUATION frames belong to (RFC 9113 §6.10). */
+interface OpenSection {
+  readonly stream: number;
+  readonly flags: number;
+  readonly parts: Buffer[];
+  readonly beganAt: number;
+  sizeBytes: number;
+}
+
+/** A connection error (RFC 9113 §5.4.1). */
+class ConnectionFault extends Error {
+  readonly code: number;
+
+  constructor(code: number, message: string) {
+    super(message);
+    this.code = code;
+  }
 }
 
 /** One HTTP/2 connection. The server calls `look` periodically; it checks the time limits. */
@@ -56,19 +135,45 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   readonly #socket: Socket;
   readonly #options: ProtocolOptions;
   readonly #requests: Http2Requests;
-  readonly #session: ServerHttp2Session;
   readonly #flood: FloodMeter;
-  readonly #stride = new PieceSizer();
-  readonly #exchanges = new Set<Http2Exchange>();
+  readonly #decoder = new HpackDecoder();
+  readonly #output: Http2Output;
+  /** Received bytes that are not a whole frame yet. */
+  #rest: Buffer = noBytes;
+  #awaits: 'preface' | 'settings' | 'frames' = 'preface';
+  #section: OpenSection | undefined;
+  /** Whether received frames are being processed; what they cause is written after the last one. */
+  #isReading = false;
+  #isPaused = false;
+  /** The streams that at least one side has not ended. */
+  readonly #streams = new ShortLivedMap<number, Http2Exchange>();
+  /** The exchanges that are not over. */
+  readonly #running = new ShortLivedSet<Http2Exchange>();
+  /** Exchanges with content that may be sent, in the order of their turns. */
+  readonly #turns: Http2Exchange[] = [];
+  #lastStream = 0;
+  /** The streams that GOAWAY has announced to be taken; undefined before it. */
+  #lastTaken: number | undefined;
+  /** Streams that were reset before the client had ended them. Frames for them are ignored (RFC 9113 §5.1). */
+  readonly #resetStreams = new Set<number>();
+  /** Numbers that the client has passed over, as ranges: the streams are closed, and must not be opened (RFC 9113 §5.1.1). */
+  readonly #gaps: (readonly [first: number, last: number])[] = [];
+  /** What the client may be sent on all streams together, what it grants each new stream, and its largest frame. In bytes. */
+  #windowBytes = initialWindowBytes;
+  #clientWindowBytes = initialWindowBytes;
+  #clientFrameBytes = leastMaxFrameBytes;
+  /** What the client may send on all streams together, and the bytes read since it was told so. */
+  #ownWindowBytes = connectionWindowBytes;
+  #readBytes = 0;
+  /** SETTINGS frames that the client has not acknowledged. */
+  #openSettings = 1;
+  #uncheckedBytes = 0;
   #stage: 'open' | 'draining' | 'finishing' | 'ended' = 'open';
   /** When the last exchange ended, or the connection began, in epoch milliseconds. */
   #since: number;
   /** While lingering: the number of bytes taken, and when it last changed. */
   #leaving: Progress | undefined;
   #hadRequest = false;
-  /** Number of errors reported by nghttp2 for which no stream was reset yet, and the last of them. */
-  #protocolErrors = 0;
-  #protocolError: Error | undefined;
 
   constructor(socket: Socket, peer: Peer, options: ProtocolOptions, requests: Http2Requests) {
     this.#socket = socket;
@@ -78,38 +183,33 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     this.#requests = requests;
     this.#since = options.now();
     this.#flood = new FloodMeter(options.limits.streamsPerConnection, this.#since);
-    this.#session = beginSession(socket, options.limits);
-    catchProtocolErrors(this.#session, (error) => this.#noteProtocolError(error));
-    this.#session.on('stream', (stream, headers, _flags, rawHeaders) => {
-      this.#receive(stream, headers[':method'] ?? '', rawHeaders);
+    this.#output = new Http2Output({
+      socket,
+      buffer: requests.writeBuffer,
+      now: options.now,
+      onRoom: () => this.#makeRoom(),
     });
-    this.#session.on('error', (error) => this.#fail(error));
+    this.#putSettings();
+    this.#output.flush();
+    socket.on('data', (bytes: Buffer) => this.#receive(bytes));
     // HTTP/2 has no half-closed connections: a client that ends its side is gone.
     socket.once('end', () => this.cut());
-  }
-
-  get isOpen(): boolean {
-    return !this.#session.destroyed;
+    socket.once('close', () => this.#close());
+    socket.resume();
   }
 
   get uploadPace(): RateLimits {
     return this.#requests.uploadPace;
   }
 
-  get windows(): Http2Windows {
-    const { state, remoteSettings } = this.#session;
-    return { stream: remoteSettings.initialWindowSize ?? 0, connection: state.remoteWindowSize ?? 0 };
-  }
-
   /** Whether an exchange is running. */
   get isBusy(): boolean {
-    return this.#exchanges.size > 0;
+    return this.#running.size > 0;
   }
 
   /**
    * Ends the connection after the running exchanges. Waits one turn of the event loop before GOAWAY, to read requests that have
-   * already arrived. Streams after the last one that GOAWAY names may be sent again (RFC 9113 §6.8). nghttp2 takes no new stream
-   * after any GOAWAY, so the two-step shutdown of the RFC would lose requests.
+   * already arrived. Streams after the last one that GOAWAY names may be sent again (RFC 9113 §6.8).
    */
   drain(): void {
     if (this.#stage !== 'open') return;
@@ -120,84 +220,511 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   /** Ends the connection at once. */
   cut(): void {
     this.#stage = 'ended';
-    // With an error: otherwise open streams would be reset as after a complete response.
-    if (this.isBusy) this.#session.destroy(cutOff);
-    else this.#session.destroy();
     this.#socket.destroy();
+    this.#close();
   }
 
-  noteContent(sizeBytes: number): void {
-    this.#flood.noteUse(sizeBytes);
+  putHeaders(stream: number, section: string, endsStream: boolean): void {
+    this.#output.put(formatHeaders(stream, section, endsStream, this.#clientFrameBytes));
+  }
+
+  putPiece(piece: string | Uint8Array): void {
+    this.#output.put(piece);
+  }
+
+  note(exchange: Http2Exchange, sizeBytes: number): void {
+    this.#output.note(exchange, sizeBytes);
+  }
+
+  schedule(exchange: Http2Exchange): void {
+    this.#giveTurn(exchange);
+    this.#pump();
+  }
+
+  reset(stream: number, code: number): void {
+    const exchange = this.#streams.get(stream);
+    if (exchange === undefined || this.#stage === 'ended') return;
+    this.#streams.delete(stream);
+    exchange.dropContent();
+    if (!exchange.isRequestEnded) this.#rememberReset(stream);
+    this.#output.put(formatReset(stream, code));
+    this.#pump();
+  }
+
+  noteEnded(exchange: Http2Exchange): void {
+    if (exchange.isRequestEnded) this.#streams.delete(exchange.stream);
+  }
+
+  noteRead(exchange: Http2Exchange, sizeBytes: number): void {
+    exchange.readBytes += sizeBytes;
+    if (exchange.readBytes >= streamWindowBytes * updateShare && !exchange.isRequestEnded) {
+      this.#output.put(formatWindowUpdate(exchange.stream, exchange.readBytes));
+      exchange.ownWindowBytes += exchange.readBytes;
+      exchange.readBytes = 0;
+    }
+    this.noteDropped(sizeBytes);
+  }
+
+  noteDropped(sizeBytes: number): void {
+    this.#readBytes += sizeBytes;
+    if (this.#readBytes >= connectionWindowBytes * updateShare) {
+      this.#output.put(formatWindowUpdate(0, this.#readBytes));
+      this.#ownWindowBytes += this.#readBytes;
+      this.#readBytes = 0;
+    }
+    this.#pump();
   }
 
   settle(exchange: Http2Exchange): void {
-    this.#exchanges.delete(exchange);
-    if (exchange.isMalformed) this.#noteMalformed();
+    if (exchange.place !== undefined) this.#running.delete(exchange.place);
     const now = this.#options.now();
     // Body bytes that the client sends before it sees the end of the stream must not count as a flood.
     if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
     this.#since = now;
-    if (exchange.isWhole || exchange.isBroken || this.#session.destroyed) return;
-    if (this.#flood.noteReset(now)) this.#calm('too many streams were reset');
+    if (this.#stage === 'ended') return;
+    if (!exchange.isWhole && !exchange.isBroken && this.#flood.noteReset(now))
+      this.#calm('too many streams were reset');
+    else this.#endIfDone();
   }
 
   /** Checks the time limits and the flood limits, and ends what exceeds them. */
   look(now: number): void {
-    const sentBytes = takenBytes({ socket: this.#socket });
     if (this.#stage === 'ended' || (this.#stage === 'finishing' && !this.isBusy)) {
-      this.#linger(sentBytes, now);
+      this.#linger(takenBytes({ socket: this.#socket }), now);
       return;
     }
-    if (this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now)) {
-      this.#calm('too many bytes without content or a request');
-    } else if (this.#stage === 'open' && this.#isUnused(now)) this.drain();
-    this.#judgeProtocolErrors();
-    for (const exchange of this.#exchanges) exchange.look(now, this.#options.limits);
-    if (this.#session.destroyed) this.#stage = 'ended';
+    if (this.#isFlooded(now)) this.#calm('too many bytes without content or a request');
+    else if (this.#isSectionLate(now)) this.#fail(errorCode.calm, 'a field section took too long');
+    else if (this.#stage === 'open' && this.#isUnused(now)) this.drain();
+    for (const exchange of this.#running.all) exchange.look(now, this.#options.limits);
   }
 
-  #receive(stream: ServerHttp2Stream, method: string, rawHeaders: readonly string[]): void {
-    const receivedAt = this.#options.now();
-    this.#hadRequest = true;
-    // The stream was reset in the same read that opened it.
-    if (stream.destroyed || stream.closed) {
-      stream.on('error', () => {});
-      if (stream.rstCode === NGHTTP2_PROTOCOL_ERROR) this.#noteMalformed();
-      if (this.#flood.noteReset(receivedAt)) this.#calm('too many streams were reset');
+  #putSettings(): void {
+    const { targetBytes, fieldsBytes, maxFieldCount, streamsPerConnection } = this.#options.limits;
+    const mostFields = readShare * maxFieldCount + 4;
+    this.#output.put(
+      formatSettings([
+        [setting.enablePush, 0],
+        [setting.maxConcurrentStreams, streamsPerConnection],
+        [setting.initialWindowSize, streamWindowBytes],
+        [setting.maxHeaderListSize, readShare * (targetBytes + fieldsBytes) + listOverheadBytes * mostFields],
+      ]) + formatWindowUpdate(0, connectionWindowBytes - initialWindowBytes),
+    );
+  }
+
+  #receive(chunk: Buffer): void {
+    this.#uncheckedBytes += chunk.length;
+    if (this.#stage === 'ended') {
+      if (this.#uncheckedBytes > mostDroppedBytes) this.#socket.destroy();
       return;
     }
-    let headBytes = 0;
-    for (const text of rawHeaders) headBytes += text.length;
-    this.#flood.noteUse(headBytes);
+    if (this.#uncheckedBytes >= floodCheckBytes && this.#isFlooded(this.#options.now())) {
+      this.#calm('too many bytes without content or a request');
+      return;
+    }
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#rest = noBytes;
+    this.#isReading = true;
+    try {
+      const readBytes = this.#readFrames(bytes);
+      if (readBytes < bytes.length) this.#rest = bytes.subarray(readBytes);
+    } catch (error) {
+      if (error instanceof ConnectionFault) this.#fail(error.code, error.message);
+      else if (error instanceof HpackFault) this.#fail(errorCode.compression, error.message);
+      else throw error;
+    } finally {
+      this.#isReading = false;
+    }
+    this.#pump();
+    if (this.#output.unsentBytes > unsentLimitBytes && this.#isOpen) {
+      this.#isPaused = true;
+      this.#socket.pause();
+    }
+  }
+
+  get #isOpen(): boolean {
+    return this.#stage !== 'ended';
+  }
+
+  /** Processes the whole frames in `bytes`. Returns how many bytes they have. Throws `ConnectionFault` and `HpackFault`. */
+  #readFrames(bytes: Buffer): number {
+    let at = this.#awaits === 'preface' ? this.#readPreface(bytes) : 0;
+    if (this.#awaits === 'preface') return at;
+    while (bytes.length - at >= frameHeadBytes) {
+      const sizeBytes = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
+      if (sizeBytes > leastMaxFrameBytes) throw new ConnectionFault(errorCode.frameSize, 'a frame is too large');
+      const start = at + frameHeadBytes;
+      const end = start + sizeBytes;
+      if (end > bytes.length) break;
+      this.#readFrame(bytes[at + 3] as number, bytes[at + 4] as number, readNumber(bytes, at + 5), bytes, start, end);
+      if (!this.#isOpen) return bytes.length;
+      at = end;
+    }
+    return at;
+  }
+
+  /** RFC 9113 §3.4. Returns how many bytes belong to the preface. */
+  #readPreface(bytes: Buffer): number {
+    const sizeBytes = Math.min(bytes.length, clientPreface.length);
+    if (!bytes.subarray(0, sizeBytes).equals(clientPreface.subarray(0, sizeBytes))) {
+      throw new ConnectionFault(errorCode.protocol, 'the preface is invalid');
+    }
+    if (sizeBytes < clientPreface.length) return 0;
+    this.#awaits = 'settings';
+    return sizeBytes;
+  }
+
+  #readFrame(type: number, flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
+    if (this.#section !== undefined && (type !== frameType.continuation || stream !== this.#section.stream)) {
+      throw new ConnectionFault(errorCode.protocol, 'a frame within a field section');
+    }
+    if (this.#awaits === 'settings') {
+      if (type !== frameType.settings || (flags & frameFlag.ack) !== 0) {
+        throw new ConnectionFault(errorCode.protocol, 'the first frame is not SETTINGS');
+      }
+      this.#awaits = 'frames';
+    }
+    switch (type) {
+      case frameType.data:
+        this.#readData(flags, stream, bytes, start, end);
+        break;
+      case frameType.headers:
+        this.#readHeaders(flags, stream, bytes, start, end);
+        break;
+      case frameType.continuation:
+        this.#readContinuation(flags, bytes.subarray(start, end));
+        break;
+      case frameType.priority:
+        checkFrame(stream !== 0, end - start === 5);
+        break;
+      case frameType.reset:
+        this.#readReset(stream, end - start);
+        break;
+      case frameType.settings:
+        this.#readSettings(flags, stream, bytes.subarray(start, end));
+        break;
+      case frameType.pushPromise:
+        throw new ConnectionFault(errorCode.protocol, 'clients cannot push');
+      case frameType.ping:
+        checkFrame(stream === 0, end - start === 8);
+        if ((flags & frameFlag.ack) === 0) this.#output.put(formatPingAck(bytes.toString('latin1', start, end)));
+        break;
+      case frameType.goAway:
+        checkFrame(stream === 0, end - start >= 8);
+        // The client will open no further stream.
+        this.drain();
+        break;
+      case frameType.windowUpdate:
+        this.#readWindowUpdate(stream, bytes, start, end);
+        break;
+      // Frames of unknown types are ignored (RFC 9113 §4.1).
+    }
+  }
+
+  #readData(flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
+    checkFrame(stream !== 0, true);
+    const [from, to] = withoutPadding(flags, bytes, start, end);
+    const frameBytes = end - start;
+    this.#ownWindowBytes -= frameBytes;
+    if (this.#ownWindowBytes < 0) throw new ConnectionFault(errorCode.flowControl, 'content beyond the window');
+    const exchange = this.#streams.get(stream);
+    if (exchange === undefined) {
+      if (stream > this.#lastStream) throw new ConnectionFault(errorCode.protocol, 'DATA on an idle stream');
+      this.noteDropped(frameBytes);
+      return;
+    }
+    if (exchange.isRequestEnded) throw new ConnectionFault(errorCode.streamClosed, 'DATA after the end of its stream');
+    exchange.ownWindowBytes -= frameBytes;
+    if (exchange.ownWindowBytes < 0) throw new ConnectionFault(errorCode.flowControl, 'content beyond the window');
+    this.#flood.noteUse(to - from);
+    const paddingBytes = frameBytes - (to - from);
+    if (paddingBytes > 0) this.noteRead(exchange, paddingBytes);
+    const endsStream = (flags & frameFlag.endStream) !== 0;
+    const isRight = exchange.receiveContent(bytes.subarray(from, to)) && (!endsStream || exchange.receiveEnd());
+    if (!isRight) this.#refuseStream(exchange);
+    else if (endsStream && exchange.isEndPut) this.#streams.delete(stream);
+  }
+
+  #readHeaders(flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
+    checkFrame(stream % 2 === 1, true);
+    let [from, to] = withoutPadding(flags, bytes, start, end);
+    // The deprecated priority (RFC 9113 §5.3.2) is ignored.
+    if ((flags & frameFlag.priority) !== 0) from += 5;
+    if (from > to) throw new ConnectionFault(errorCode.frameSize, 'HEADERS without its priority');
+    if ((flags & frameFlag.endHeaders) !== 0) this.#readSection(flags, stream, bytes, from, to);
+    else {
+      const beganAt = this.#options.now();
+      const part = bytes.subarray(from, to);
+      this.#section = { stream, flags, parts: [part], beganAt, sizeBytes: part.length };
+    }
+  }
+
+  #readContinuation(flags: number, part: Buffer): void {
+    const section = this.#section;
+    if (section === undefined) throw new ConnectionFault(errorCode.protocol, 'CONTINUATION without HEADERS');
+    section.parts.push(part);
+    section.sizeBytes += part.length;
+    // Many parts of few bytes each cost more than their bytes (CONTINUATION flood, CVE-2024-27316).
+    const isTooLarge = section.sizeBytes > this.#sectionLimitBytes || section.parts.length > mostParts;
+    if (isTooLarge) throw new ConnectionFault(errorCode.calm, 'a field section is too large');
+    if ((flags & frameFlag.endHeaders) === 0) return;
+    this.#section = undefined;
+    this.#readSection(section.flags, section.stream, Buffer.concat(section.parts), 0, section.sizeBytes);
+  }
+
+  get #sectionLimitBytes(): number {
+    const { targetBytes, fieldsBytes, maxFieldCount } = this.#options.limits;
+    return readShare * (targetBytes + fieldsBytes) + listOverheadBytes * (readShare * maxFieldCount + 4);
+  }
+
+  /** Decodes a whole field section, which the next ones depend on, and finds out what it belongs to. */
+  #readSection(flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
+    const section = this.#decoder.decode(bytes, start, end, this.#sectionLimitBytes);
+    const endsStream = (flags & frameFlag.endStream) !== 0;
+    const exchange = this.#streams.get(stream);
+    if (exchange !== undefined) this.#readTrailers(exchange, section, endsStream);
+    else if (stream > this.#lastStream) this.#openStream(stream, section, endsStream);
+    else if (!this.#resetStreams.has(stream)) {
+      const isGap = this.#gaps.some(([first, last]) => first <= stream && stream <= last);
+      if (isGap) throw new ConnectionFault(errorCode.protocol, 'a stream below an earlier one');
+      throw new ConnectionFault(errorCode.streamClosed, 'HEADERS on a closed stream');
+    }
+  }
+
+  /** Checks the trailer section of a request, whose fields are dropped (RFC 9110 §6.5.1). */
+  #readTrailers(exchange: Http2Exchange, section: FieldSection, endsStream: boolean): void {
+    if (exchange.isRequestEnded)
+      throw new ConnectionFault(errorCode.streamClosed, 'HEADERS after the end of its stream');
+    const isRight = endsStream && trailersFault(section) === undefined && exchange.receiveEnd();
+    if (!isRight) this.#refuseStream(exchange);
+    else if (exchange.isEndPut) this.#streams.delete(exchange.stream);
+  }
+
+  #openStream(stream: number, section: FieldSection, endsStream: boolean): void {
+    const now = this.#options.now();
+    if (stream > this.#lastStream + 2) this.#rememberGap(this.#lastStream + 1, stream - 1);
+    this.#lastStream = stream;
+    // GOAWAY has told the client that this stream is not taken.
+    if (this.#lastTaken !== undefined) {
+      if (!endsStream) this.#rememberReset(stream);
+      return;
+    }
+    this.#hadRequest = true;
+    let sizeBytes = 0;
+    for (const text of section.list) sizeBytes += text.length;
+    this.#flood.noteUse(sizeBytes);
+    if (this.#streams.size >= this.#options.limits.streamsPerConnection) {
+      if (!endsStream) this.#rememberReset(stream);
+      this.#output.put(formatReset(stream, errorCode.refusedStream));
+      if (this.#flood.noteReset(now)) this.#calm('too many streams were refused');
+      return;
+    }
+    if (endsStream && this.#writeHit(stream, section, now)) return;
+    this.#beginExchange(stream, section, endsStream, now);
+  }
+
+  #createExchange(stream: number, method: string, isRequestEnded: boolean, startedAt: number): Http2Exchange {
     const exchange = new Http2Exchange({
       owner: this,
       stream,
       method,
-      startedAt: receivedAt,
-      stride: this.#stride,
-      now: this.#options.now,
+      isRequestEnded,
+      startedAt,
+      windowBytes: this.#clientWindowBytes,
+      ownWindowBytes: streamWindowBytes,
     });
-    this.#exchanges.add(exchange);
-    const { limits, scheme } = this.#options;
-    if (stream.endAfterHeaders && this.#writeHit(exchange, rawHeaders, receivedAt)) return;
-    exchange.attend();
-    const context = { scheme, peer: this.peer, receivedAt: exchange.startedAt, limits };
-    const reception = receiveHttp2Head(rawHeaders, context);
-    if (reception.kind === 'received') {
-      this.#requests.take(exchange, exchange.receive(reception.head, reception.framing));
-    } else {
+    this.#streams.set(stream, exchange);
+    exchange.place = this.#running.add(exchange);
+    return exchange;
+  }
+
+  #beginExchange(stream: number, section: FieldSection, isRequestEnded: boolean, startedAt: number): void {
+    const { limits } = this.#options;
+    const reception = receiveHttp2Head(section, {
+      scheme: this.scheme,
+      peer: this.peer,
+      receivedAt: startedAt,
+      limits,
+    });
+    const exchange = this.#createExchange(stream, methodOf(section), isRequestEnded, startedAt);
+    if (reception.kind === 'refused') {
       this.#reportRefusal(reception.error);
       this.#requests.refuse(exchange, reception.error);
+      return;
     }
+    const request = exchange.receive(reception.head, reception.framing);
+    // A request without content must not promise any (RFC 9113 §8.1.1).
+    if (isRequestEnded && !exchange.receiveEnd()) this.#refuseStream(exchange);
+    else this.#requests.take(exchange, request);
   }
 
   /** Answers a plain head from memory, where possible. */
-  #writeHit(exchange: Http2Exchange, rawHeaders: readonly string[], receivedAt: number): boolean {
-    const { handler } = this.#options;
-    if (handler.hit === undefined) return false;
-    const head = readPlainHttp2Head(rawHeaders, this.#options);
+  #writeHit(stream: number, section: FieldSection, receivedAt: number): boolean {
+    const { handler, limits, now } = this.#options;
+    if (handler.hit === undefined || section.fault !== undefined || section.isTooLarge) return false;
+    if (this.#output.unsentBytes > hitsAheadBytes) return false;
+    const head = readPlainHttp2Head(section.list, { scheme: this.scheme, limits });
     const hit = head && handler.hit(head, this, receivedAt);
-    return hit !== undefined && exchange.writeHit(hit, this.#requests.pace);
+    const fields = hit && formatHitHead(hit, receivedAt);
+    if (hit === undefined || head === undefined || fields === undefined) return false;
+    if (!this.#putHit(stream, hit, fields)) {
+      const exchange = this.#createExchange(stream, head.method, true, receivedAt);
+      exchange.writeHit(hit, fields, this.#requests.pace, now);
+    }
+    return true;
+  }
+
+  /** Puts a hit as a whole into the next write. Returns false where it is too large for the windows. */
+  #putHit(stream: number, hit: Hit, fields: string): boolean {
+    const { chunks } = hit;
+    const sizeBytes = chunks.length === 0 ? 0 : (hit.sizeBytes ?? 0);
+    const mostBytes = Math.min(smallHitBytes, this.#windowBytes, this.#clientWindowBytes, this.#clientFrameBytes);
+    if (sizeBytes > mostBytes) return false;
+    const head = formatHeaders(stream, fields, sizeBytes === 0, this.#clientFrameBytes);
+    this.#output.put(sizeBytes === 0 ? head : head + formatDataFrameHead(stream, sizeBytes, true));
+    if (sizeBytes > 0) for (const chunk of chunks) this.#output.put(chunk);
+    this.#windowBytes -= sizeBytes;
+    this.#output.note(new WrittenHit(hit, this.#options.now), sizeBytes);
+    return true;
+  }
+
+  #readReset(stream: number, sizeBytes: number): void {
+    checkFrame(stream !== 0, sizeBytes === 4);
+    if (stream > this.#lastStream) throw new ConnectionFault(errorCode.protocol, 'RST_STREAM on an idle stream');
+    this.#resetStreams.delete(stream);
+    const exchange = this.#streams.get(stream);
+    if (exchange === undefined) return;
+    this.#streams.delete(stream);
+    exchange.noteReset();
+  }
+
+  #readSettings(flags: number, stream: number, payload: Buffer): void {
+    if ((flags & frameFlag.ack) !== 0) {
+      checkFrame(stream === 0, payload.length === 0);
+      this.#openSettings -= 1;
+      if (this.#openSettings < 0) throw new ConnectionFault(errorCode.protocol, 'SETTINGS acknowledged twice');
+      return;
+    }
+    checkFrame(stream === 0, payload.length % 6 === 0);
+    if (payload.length > 6 * mostSettings) throw new ConnectionFault(errorCode.calm, 'too many settings in one frame');
+    for (let at = 0; at < payload.length; at += 6) this.#apply(payload.readUInt16BE(at), readUnsigned(payload, at + 2));
+    this.#output.put(settingsAck);
+  }
+
+  /** Applies one setting of the client (RFC 9113 §6.5.2). Those that do not concern us are ignored. */
+  #apply(identifier: number, value: number): void {
+    if (identifier === setting.enablePush && value > 1) {
+      throw new ConnectionFault(errorCode.protocol, 'SETTINGS_ENABLE_PUSH is neither 0 nor 1');
+    }
+    if (identifier === setting.maxFrameSize) {
+      if (value < leastMaxFrameBytes || value > mostMaxFrameBytes) {
+        throw new ConnectionFault(errorCode.protocol, 'SETTINGS_MAX_FRAME_SIZE is invalid');
+      }
+      this.#clientFrameBytes = Math.min(value, mostFrameBytes);
+    }
+    if (identifier === setting.initialWindowSize) this.#changeWindows(value);
+  }
+
+  /** RFC 9113 §6.9.2. */
+  #changeWindows(windowBytes: number): void {
+    if (windowBytes > largestWindowBytes) {
+      throw new ConnectionFault(errorCode.flowControl, 'SETTINGS_INITIAL_WINDOW_SIZE is invalid');
+    }
+    const changeBytes = windowBytes - this.#clientWindowBytes;
+    this.#clientWindowBytes = windowBytes;
+    for (const exchange of this.#streams.values) {
+      exchange.windowBytes += changeBytes;
+      if (exchange.windowBytes > largestWindowBytes) {
+        throw new ConnectionFault(errorCode.flowControl, 'the window of a stream is too large');
+      }
+      this.#giveTurn(exchange);
+    }
+  }
+
+  #readWindowUpdate(stream: number, bytes: Buffer, start: number, end: number): void {
+    checkFrame(true, end - start === 4);
+    const increment = readNumber(bytes, start);
+    if (stream === 0) {
+      if (increment === 0) throw new ConnectionFault(errorCode.protocol, 'WINDOW_UPDATE of 0');
+      this.#windowBytes += increment;
+      if (this.#windowBytes > largestWindowBytes) {
+        throw new ConnectionFault(errorCode.flowControl, 'the window of the connection is too large');
+      }
+      return;
+    }
+    if (stream > this.#lastStream) throw new ConnectionFault(errorCode.protocol, 'WINDOW_UPDATE on an idle stream');
+    const exchange = this.#streams.get(stream);
+    if (exchange === undefined) return;
+    exchange.windowBytes += increment;
+    if (increment === 0) this.#refuseStream(exchange);
+    else if (exchange.windowBytes > largestWindowBytes) this.#refuseStream(exchange, errorCode.flowControl);
+    else this.#giveTurn(exchange);
+  }
+
+  /** A stream error (RFC 9113 §5.4.2): the client has violated the protocol on this stream. */
+  #refuseStream(exchange: Http2Exchange, code: number = errorCode.protocol): void {
+    this.reset(exchange.stream, code);
+    exchange.noteReset();
+  }
+
+  #giveTurn(exchange: Http2Exchange): void {
+    if (exchange.isScheduled || !exchange.isReady) return;
+    exchange.isScheduled = true;
+    this.#turns.push(exchange);
+  }
+
+  /** Puts content of the exchanges into frames, a frame of each in turn, and writes it. */
+  #pump(): void {
+    do {
+      this.#putTurns();
+      if (this.#isReading) return;
+      this.#output.flush();
+      // Where the kernel has taken everything at once, there is room again.
+    } while (this.#turns.length > 0 && this.#windowBytes > 0 && this.#output.hasRoom);
+  }
+
+  #putTurns(): void {
+    while (this.#turns.length > 0 && this.#windowBytes > 0 && this.#output.hasRoom) {
+      const exchange = this.#turns.shift() as Http2Exchange;
+      exchange.isScheduled = false;
+      if (!exchange.isReady) continue;
+      this.#windowBytes -= exchange.putContent(Math.min(this.#windowBytes, this.#clientFrameBytes));
+      this.#giveTurn(exchange);
+    }
+  }
+
+  /** A write has left the process. */
+  #makeRoom(): void {
+    if (!this.#isOpen) return;
+    this.#pump();
+    if (this.#isPaused && this.#output.unsentBytes <= unsentLimitBytes) {
+      this.#isPaused = false;
+      this.#socket.resume();
+    }
+  }
+
+  #rememberReset(stream: number): void {
+    this.#resetStreams.add(stream);
+    if (this.#resetStreams.size <= mostReset) return;
+    const [oldest] = this.#resetStreams;
+    if (oldest !== undefined) this.#resetStreams.delete(oldest);
+  }
+
+  #rememberGap(first: number, last: number): void {
+    this.#gaps.push([first, last]);
+    if (this.#gaps.length > mostGaps) this.#gaps.shift();
+  }
+
+  #isFlooded(now: number): boolean {
+    this.#uncheckedBytes = 0;
+    const sentBytes = takenBytes({ socket: this.#socket });
+    return this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now);
+  }
+
+  /** Whether a field section has not ended in the time for a request head. */
+  #isSectionLate(now: number): boolean {
+    const { headersTimeoutMs } = this.#options.limits;
+    return this.#section !== undefined && headersTimeoutMs > 0 && now - this.#section.beganAt >= headersTimeoutMs;
   }
 
   /** Whether the connection has exceeded its time limit without a request. */
@@ -214,48 +741,58 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     else if (now - this.#leaving.at >= lingerMs || now - this.#since >= longestLingerMs) this.#socket.destroy();
   }
 
-  /** Takes no further stream. The session ends after the running ones. */
+  /** Takes no further stream. The connection ends after the running ones. */
   #finish(): void {
     if (this.#stage !== 'draining') return;
     this.#stage = 'finishing';
-    this.#session.close();
+    this.#lastTaken = this.#lastStream;
+    this.#output.put(formatGoAway(this.#lastTaken, errorCode.none));
+    this.#pump();
+    this.#endIfDone();
+  }
+
+  #endIfDone(): void {
+    if (this.#stage !== 'finishing' || this.isBusy) return;
+    this.#since = this.#options.now();
+    this.#endSocket();
+  }
+
+  /** Ends our side, after everything that was written. What the client still sends is read and dropped. */
+  #endSocket(): void {
+    this.#stage = 'ended';
+    this.#output.flush();
+    this.#socket.end();
+    this.#socket.resume();
   }
 
   /** Ends the connection of a flooding client with ENHANCE_YOUR_CALM. */
   #calm(detail: string): void {
-    if (this.#stage === 'ended') return;
-    const error = new ProxyError('rate_limited', { detail });
+    this.#end(errorCode.calm, new ProxyError('rate_limited', { detail }));
+  }
+
+  /** Handles a connection error (RFC 9113 §5.4.1). */
+  #fail(code: number, detail: string): void {
+    this.#end(code, new ProxyError('malformed_request', { detail }));
+  }
+
+  #end(code: number, error: ProxyError): void {
+    if (!this.#isOpen) return;
     this.#reportRefusal(error);
+    this.#output.put(formatGoAway(this.#lastStream, code));
+    this.#since = this.#options.now();
+    this.#endSocket();
+    this.#endExchanges();
+  }
+
+  /** The socket is closed, or about to be. */
+  #close(): void {
     this.#stage = 'ended';
-    this.#session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM);
+    this.#output.close();
+    this.#endExchanges();
   }
 
-  /** Counts an error. Whether it was a stream error or a connection error is known after nghttp2 has sent its answer. */
-  #noteProtocolError(error: Error): void {
-    this.#protocolErrors += 1;
-    this.#protocolError = error;
-    setImmediate(() => this.#judgeProtocolErrors());
-  }
-
-  /** Accounts one error to a stream that nghttp2 has reset. */
-  #noteMalformed(): void {
-    this.#protocolErrors = Math.max(0, this.#protocolErrors - 1);
-  }
-
-  /** Ends the connection if nghttp2 has reported more errors than it has reset streams. */
-  #judgeProtocolErrors(): void {
-    if (this.#protocolErrors === 0 || this.#session.destroyed) return;
-    const isAnswered = this.#session.state.outboundQueueSize === 0;
-    if (isAnswered) this.#session.destroy(this.#protocolError, NGHTTP2_INTERNAL_ERROR);
-  }
-
-  /** Handles a connection error (RFC 9113 §5.4.1) or an error of the socket. */
-  #fail(error: Error & { readonly code?: string }): void {
-    if (this.#stage === 'ended') return;
-    this.#stage = 'ended';
-    if (error.code === 'ERR_HTTP2_ERROR') {
-      this.#reportRefusal(new ProxyError('malformed_request', { detail: error.message }));
-    }
+  #endExchanges(): void {
+    for (const exchange of this.#running.all) exchange.noteLost();
   }
 
   #reportRefusal(error: ProxyError): void {
@@ -264,83 +801,46 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   }
 }
 
-/**
- * Flow-control window of a stream, in bytes. Node reads a connection even when its streams are not read, so one connection can make
- * the process buffer this times the number of streams.
- */
-export const streamWindowBytes = 256 * 1024;
+/** A hit whose response was put as a whole when its request was read. */
+class WrittenHit implements ContentOwner {
+  readonly #hit: Hit;
+  readonly #now: () => number;
 
-/** Flow-control window of a connection, in bytes: a few uploads at full speed. */
-const connectionWindowBytes = 1024 * 1024;
+  constructor(hit: Hit, now: () => number) {
+    this.#hit = hit;
+    this.#now = now;
+  }
 
-/** Overhead per field in SETTINGS_MAX_HEADER_LIST_SIZE, in bytes (RFC 9113 §6.5.2). */
-const listOverheadBytes = 32;
+  noteWaiting(): void {
+    this.#hit.begin();
+  }
 
-/** Header lists up to this many times the limits are read completely, so that they get a 414 or 431 response. */
-const readShare = 2;
+  noteTaken(sizeBytes: number): void {
+    this.#hit.giveBack();
+    this.#hit.onDelivered({ bytesSent: sizeBytes, complete: true }, this.#now());
+  }
 
-/** Memory of a session above which new streams are refused, in MiB. Content being sent to the client does not count. */
-const sessionMemory = 32;
-
-/** Maximum number of malformed frames, and of streams that nghttp2 has to refuse, in the life of a connection. */
-const invalidFrames = 1_000;
-const rejectedStreams = 1_000;
-
-/** Limits of RST_STREAM frames: burst, and number per second. nghttp2 also counts frames that Node does not report. */
-const resetBurst = 2_000;
-const resetRate = 100;
-
-/** Begins an HTTP/2 session on a socket. */
-function beginSession(socket: Socket, limits: ListenerLimits): ServerHttp2Session {
-  // Bytes that were put back must not be emitted before the session reads the socket.
-  socket.pause();
-  const session = performServerHandshake(socket, sessionOptions(limits));
-  session.setLocalWindowSize(connectionWindowBytes);
-  return session;
+  noteLost(): void {
+    this.#hit.onDelivered({ bytesSent: 0, complete: false, error: new ProxyError('client_gone') }, this.#now());
+  }
 }
 
-/** NGHTTP2_ERR_PROTO. */
-const protocolError = -505;
+/** The most CONTINUATION frames of one field section. */
+const mostParts = 64;
 
-/**
- * Passes the protocol errors of a session to `onError`, and keeps the session open. Node would destroy the session for each of them.
- * nghttp2 has already answered the error: usually with GOAWAY, but content beyond Content-Length only with a stream reset (RFC 9113
- * §8.1.1).
- */
-function catchProtocolErrors(session: ServerHttp2Session, onError: (error: Error) => void): void {
-  const destroy = session.destroy.bind(session);
-  Object.assign(session, {
-    destroy(error?: Error & { readonly errno?: number }, code?: number): void {
-      if (error?.errno === protocolError && code === undefined && !session.destroyed) onError(error);
-      else destroy(error, code);
-    },
-  });
+/** Checks the stream and the size of a frame. Throws `ConnectionFault`. */
+function checkFrame(isRightStream: boolean, isRightSize: boolean): void {
+  if (!isRightStream) throw new ConnectionFault(errorCode.protocol, 'a frame on the wrong stream');
+  if (!isRightSize) throw new ConnectionFault(errorCode.frameSize, 'a frame of the wrong size');
 }
 
-type Limits = Pick<ListenerLimits, 'targetBytes' | 'fieldsBytes' | 'maxFieldCount' | 'streamsPerConnection'>;
-
-function sessionOptions({
-  targetBytes,
-  fieldsBytes,
-  maxFieldCount,
-  streamsPerConnection,
-}: Limits): ServerSessionOptions {
-  const maxHeaderListPairs = readShare * maxFieldCount + 4;
-  return {
-    maxHeaderListPairs,
-    maxSessionMemory: sessionMemory,
-    maxSessionInvalidFrames: invalidFrames,
-    maxSessionRejectedStreams: rejectedStreams,
-    streamResetBurst: resetBurst,
-    streamResetRate: resetRate,
-    settings: {
-      enablePush: false,
-      enableConnectProtocol: false,
-      initialWindowSize: streamWindowBytes,
-      maxConcurrentStreams: streamsPerConnection,
-      maxHeaderListSize: readShare * (targetBytes + fieldsBytes) + listOverheadBytes * maxHeaderListPairs,
-    },
-  };
+/** Returns where the payload of a DATA or HEADERS frame begins and ends, without its padding (RFC 9113 §6.1). */
+function withoutPadding(flags: number, bytes: Buffer, start: number, end: number): [from: number, to: number] {
+  if ((flags & frameFlag.padded) === 0) return [start, end];
+  const from = start + 1;
+  const to = end - (bytes[start] as number);
+  if (start === end || from > to) throw new ConnectionFault(errorCode.protocol, 'more padding than payload');
+  return [from, to];
 }
 
 /** Allowed resets: a burst per permitted concurrent stream, and a number per second. */
@@ -365,8 +865,8 @@ interface Traffic {
 
 /**
  * Detects floods on one connection. Counts streams that end before their response, unless the proxy ended them: reset by the client
- * (rapid reset, CVE-2023-44487), or by nghttp2 because of the client (CVE-2025-8671). Also counts bytes without content or a
- * request: control frames, empty frames, padding, refused header lists.
+ * (rapid reset, CVE-2023-44487), or by us because of the client (CVE-2025-8671). Also counts bytes without content or a request:
+ * control frames, empty frames, padding, refused header lists.
  */
 class FloodMeter {
   readonly #mostResets: number;

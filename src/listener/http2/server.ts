@@ -1,4 +1,4 @@
-/** Speaks HTTP/2 (RFC 9113) on accepted sockets, with Node's sessions and streams. Next: `connection.ts`. */
+/** Speaks HTTP/2 (RFC 9113) on accepted sockets. Next: `connection.ts`. */
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
@@ -15,6 +15,7 @@ import {
   roundPeriod,
   unreferencedTimers,
 } from '../timeouts.ts';
+import { WriteBuffer } from '../write-buffer.ts';
 import { Http2Connection, type Http2Requests } from './connection.ts';
 import type { Http2Exchange } from './exchange.ts';
 
@@ -32,6 +33,7 @@ export function createHttp2Server(options: ProtocolOptions): ConnectionServer {
 class Http2Server implements ConnectionServer, Http2Requests {
   readonly pace: RateLimits;
   readonly uploadPace: RateLimits;
+  readonly writeBuffer = new WriteBuffer();
   readonly #options: ProtocolOptions;
   readonly #context: ResponseContext;
   readonly #connections = new Set<Http2Connection>();

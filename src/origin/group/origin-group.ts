@@ -5,9 +5,10 @@
  */
 
 import type { Clock } from '../../http/clock.ts';
+import { ExpiringMap } from '../../http/collections.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
 import { toProxyError } from '../../http/proxy-error.ts';
-import type { Origin, OriginRequest, OriginResponse } from '../origin.ts';
+import { type Origin, type OriginRequest, type OriginResponse, observedResponse } from '../origin.ts';
 import {
   Health,
   type HealthCheckRules,
@@ -17,15 +18,7 @@ import {
   type Report,
   startHealthChecks,
 } from './health.ts';
-import {
-  type Attempt,
-  isFailureResponse,
-  isOriginFault,
-  mayResend,
-  ResendBudget,
-  ReusableBody,
-  WatchedBody,
-} from './resend.ts';
+import { type Attempt, isFailureResponse, isOriginFault, mayResend, ResendBudget, ReusableBody } from './resend.ts';
 
 /** A member of an origin group. */
 export interface GroupMember {
@@ -147,7 +140,8 @@ class Group implements OriginGroup {
     for (let resends = 0; ; resends += 1) {
       const member = this.#select(request, tried);
       tried.push(member);
-      const attempt = await this.#send(member, { ...request, body, onInterim, isResent: resends > 0 });
+      const sent = { ...request, body, onInterim, isResent: resends > 0 };
+      const attempt = await (this.#isMany ? this.#send(member, sent) : send(member.origin, sent));
       const mayBeAgain = () => {
         const hasOther = this.#members.some((each) => !tried.includes(each) && each.health.mayAsk);
         return mayResend(attempt, { request, isAnswered, isBodyTouched: body?.isTouched === true, hasOther });
@@ -230,13 +224,13 @@ class Group implements OriginGroup {
     return best;
   }
 
+  /** Sends a request to one of several members. */
   async #send(member: Member, request: OriginRequest): Promise<Attempt> {
     const { host, origin, health } = member;
     const fields = host === undefined ? request.fields : withHost(request.fields, host);
-    if (!this.#isMany) return await attempt(origin, request);
     const report = health.begin();
     member.load += 1;
-    const sent = await attempt(origin, { ...request, fields });
+    const sent = await send(origin, { ...request, fields });
     report(...verdictOn(sent));
     if (sent.kind === 'failed' || sent.response.framing === 'none') {
       member.load -= 1;
@@ -249,13 +243,12 @@ class Group implements OriginGroup {
   #watch(member: Member, { method, target }: OriginRequest, response: OriginResponse): OriginResponse {
     const isKept = method === 'GET' && (response.status === 200 || response.status === 206);
     const attachment = isKept ? this.#attachments.note(target, member) : undefined;
-    const body = new WatchedBody(response.body, {
-      onEnd(end) {
+    return observedResponse(response, {
+      onEnd(_isWhole, thrown) {
         member.load -= 1;
-        if (end === 'broken') attachment?.noteBreak();
+        if (isOriginFault(thrown)) attachment?.noteBreak();
       },
     });
-    return { ...response, body };
   }
 }
 
@@ -264,7 +257,7 @@ function isGood(attempt: Attempt): boolean {
   return attempt.kind === 'response' && !isFailureResponse(attempt.response);
 }
 
-async function attempt(origin: Origin, request: OriginRequest): Promise<Attempt> {
+async function send(origin: Origin, request: OriginRequest): Promise<Attempt> {
   try {
     return { kind: 'response', response: await origin.fetch(request) };
   } catch (error) {
@@ -311,7 +304,7 @@ const maxBreaks = 2;
  * transfer that broke off, should go to the member that sent it. The group follows this wish while that member is well.
  */
 export class Attachments<M> {
-  readonly #byTarget = new Map<string, Attachment<M>>();
+  readonly #byTarget = new ExpiringMap<Attachment<M>>(maxTargets);
   readonly #sticksWhenValidated: boolean;
 
   /** `sticksWhenValidated`: conditional requests should go to the member that sent the representation, too. */
@@ -321,7 +314,7 @@ export class Attachments<M> {
 
   /** Returns the wish for a request; undefined where any member will do. */
   select({ method, target, fields }: Pick<OriginRequest, 'method' | 'target' | 'fields'>): Wish<M> | undefined {
-    const attachment = method === 'GET' ? this.#byTarget.get(target) : undefined;
+    const attachment = method === 'GET' ? this.#byTarget.get(target, 0) : undefined;
     if (attachment === undefined) return undefined;
     const { member, breaks } = attachment;
     if (breaks >= maxBreaks) return { kind: 'another', member };
@@ -332,15 +325,10 @@ export class Attachments<M> {
 
   /** Notes that a member has begun to send a representation, or a part of one. Call `noteBreak` if the transfer breaks off. */
   note(target: string, member: M): { noteBreak(): void } {
-    const before = this.#byTarget.get(target);
+    const before = this.#byTarget.get(target, 0);
     const attachment = { member, breaks: 0 };
     const breaks = before?.member === member ? before.breaks : 0;
-    if (target.length <= maxTargetLength) {
-      this.#byTarget.delete(target);
-      this.#byTarget.set(target, attachment);
-      const [oldest] = this.#byTarget.keys();
-      if (this.#byTarget.size > maxTargets && oldest !== undefined) this.#byTarget.delete(oldest);
-    }
+    if (target.length <= maxTargetLength) this.#byTarget.set(target, attachment, Number.POSITIVE_INFINITY);
     return {
       noteBreak: () => {
         attachment.breaks = breaks + 1;

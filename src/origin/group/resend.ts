@@ -1,10 +1,10 @@
 /**
  * Decides which requests are sent again after which failures (RFC 9110 §9.2.2), and how many: a share of the recent requests, so that
  * an origin in trouble does not get ever more of them. `ReusableBody` keeps the body of a request for another attempt, while none of it
- * was read. `WatchedBody` reports the chunks and the end of a response's body.
+ * was read.
  */
 
-import type { BodyStream, NextChunk } from '../../http/message.ts';
+import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import { isIdempotentMethod } from '../../semantics/method.ts';
 import type { OriginRequest, OriginResponse } from '../origin.ts';
@@ -172,70 +172,5 @@ export class ReusableBody implements BodyStream, AsyncIterator<Uint8Array> {
   get #iterator(): AsyncIterator<Uint8Array> {
     this.#chunks ??= this.#body[Symbol.asyncIterator]();
     return this.#chunks;
-  }
-}
-
-/** The end of a response's body: read to its end, broken off by the origin, or given up on our side. */
-type BodyEnd = 'whole' | 'broken' | 'closed';
-
-/** The callbacks of a watched body. */
-interface BodyWatch {
-  onChunk?(chunk: Uint8Array): void;
-  /** Called once; `thrown` is the error that ended the body, where there was one. */
-  onEnd(end: BodyEnd, thrown?: unknown): void;
-}
-
-/** A response's body that reports its chunks and its end. */
-export class WatchedBody implements BodyStream, AsyncIterator<Uint8Array> {
-  readonly #body: BodyStream;
-  readonly trailers: BodyStream['trailers'];
-  #chunks: AsyncIterator<Uint8Array> | undefined;
-  readonly #watch: BodyWatch;
-  #isOver = false;
-
-  constructor(body: BodyStream, watch: BodyWatch) {
-    this.#body = body;
-    this.trailers = body.trailers;
-    this.#watch = watch;
-  }
-
-  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
-    this.#chunks = this.#body[Symbol.asyncIterator]();
-    return this;
-  }
-
-  take(): NextChunk {
-    const taken = this.#body.take?.() ?? 'later';
-    if (taken === 'end') this.#tell('whole');
-    else if (taken !== 'later') this.#watch.onChunk?.(taken);
-    return taken;
-  }
-
-  async next(): Promise<IteratorResult<Uint8Array>> {
-    try {
-      const next = (await this.#chunks?.next()) ?? { done: true, value: undefined };
-      if (next.done === true) this.#tell('whole');
-      else this.#watch.onChunk?.(next.value);
-      return next;
-    } catch (thrown) {
-      this.#tell(isOriginFault(thrown) ? 'broken' : 'closed', thrown);
-      throw thrown;
-    }
-  }
-
-  return(): Promise<IteratorResult<Uint8Array>> {
-    this.close();
-    return Promise.resolve({ done: true, value: undefined });
-  }
-
-  close(): void {
-    this.#body.close();
-    this.#tell('closed');
-  }
-
-  #tell(end: BodyEnd, thrown?: unknown): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#watch.onEnd(end, thrown);
   }
 }

@@ -208,17 +208,17 @@ class AlpnOrigin implements ConnectedOrigin {
   }
 }
 
-/** Waits for a turn; undefined where it begins at once. Rejects with `ProxyError` when the signal is aborted before. */
+/** Waits for a turn; undefined where it begins at once. Rejects with `ProxyError`: where the signal is aborted before, or with a refusal. */
 function whenBegun(turn: Turn, signal: AbortSignal): Promise<void> | undefined {
   let isBegun = false;
-  let onBegun = (): void => {
+  let onBegun = (_refusal?: ProxyError): void => {
     isBegun = true;
   };
-  turn.begin(() => onBegun());
+  turn.begin((refusal) => onBegun(refusal));
   if (isBegun) return undefined;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const leave = () => reject(abortError(signal));
-  onBegun = resolve;
+  onBegun = (refusal) => (refusal === undefined ? resolve() : reject(refusal));
   if (signal.aborted) leave();
   signal.addEventListener('abort', leave, { once: true });
   return promise.finally(() => signal.removeEventListener('abort', leave));

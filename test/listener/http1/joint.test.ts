@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { joinedBytes, WriteBuffer } from '../../../src/listener/http1/response-writer.ts';
+import { joinedBytes, WriteBuffer } from '../../../src/listener/write-buffer.ts';
 
 describe('a joined response', () => {
   it('is the head and the body', () => {

@@ -3,8 +3,9 @@
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
-import { ResponseWriter, WriteBuffer } from '../../../src/listener/http1/response-writer.ts';
+import { ResponseWriter } from '../../../src/listener/http1/response-writer.ts';
 import { takenBytes } from '../../../src/listener/timeouts.ts';
+import { WriteBuffer } from '../../../src/listener/write-buffer.ts';
 import { type Carrier, openListener } from '../../support/proxies/open-listener.ts';
 import { allRoom, MovingBody, type Room } from '../../support/stores/moving-body.ts';
 import { patternBytes } from '../../support/values/pattern-body.ts';

@@ -10,7 +10,6 @@ import { type AllowanceRules, createAllowances } from '../../../src/guard/limits
 import type { Field, Fields } from '../../../src/http/fields.ts';
 import type { Body, Handler, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
 import { type ProxyError, toProxyError } from '../../../src/http/proxy-error.ts';
-import { reportRequests } from '../../../src/listener/accept/connection-limits.ts';
 import type { Origin } from '../../../src/origin/origin.ts';
 import { createRangeAbility } from '../../../src/origin/range-ability.ts';
 import { createProxy } from '../../../src/proxy.ts';
@@ -93,7 +92,10 @@ export class RoadGround {
     });
     this.#route = createTestRoute(options, now);
     this.#serving = this.#createHandler(rules);
-    this.handler = reportRequests((request) => this.#serving(request), emit);
+    this.handler = (request) => {
+      emit({ kind: 'begun', what: 'request' });
+      return this.#serving(request);
+    };
   }
 
   /** Uses other rules from now on. */
