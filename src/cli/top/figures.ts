@@ -26,6 +26,7 @@ export interface TopReading {
     readonly uncacheable: number;
     /** Answered without the cache. */
     readonly none: number;
+    /** With a status of 500 or more; no other member counts these. */
     readonly failed: number;
     readonly inFlight: number;
   };
@@ -72,8 +73,8 @@ export interface Figures {
 
 /** Returns how many requests a reading has counted. */
 export function requestsOf({ requests }: TopReading): number {
-  const { hit, stale, revalidated, miss, uncacheable, none } = requests;
-  return hit + stale + revalidated + miss + uncacheable + none;
+  const { hit, stale, revalidated, miss, uncacheable, none, failed } = requests;
+  return hit + stale + revalidated + miss + uncacheable + none + failed;
 }
 
 /**
