@@ -14,6 +14,8 @@ import { openTerminal } from '../support/processes/tmux.ts';
 
 /** The shell is back: its prompt is the last line, and it says what `stty` tells of the terminal. */
 const restored = /icanon-on echo-on\n\$/;
+/** An empty prompt: the shell waits for a line. */
+const prompt = /^\$$/m;
 const askTerminal =
   'stty -a | grep -q " icanon" && printf icanon-on; stty -a | grep -q " echo " && printf " echo-on\\n"';
 
@@ -29,7 +31,7 @@ describe('rangeway top', () => {
     await terminal.type(`rangeway top --admin ${server.place} --interval 100ms`);
     const first = await terminal.waitFor(/100\/s.* in flight/);
     expect(first).toMatch(/^Rangeway http:\/\/127\.0\.0\.1:\d+ ready {2}1 of 2 workers/);
-    expect(first).toMatch(/▓▓▓▓░{12} {2}25\.0 % {2}1 MB of 4 MB .* http:\/\/media\.example\/film\.mp4/);
+    expect(first).toMatch(/▓▓▓▓░{12} 25\.0 % {2}1 MB of 4 MB .* http:\/\/media\.example\/film\.mp4/);
     expect(first).toContain('http://media.example/映画.m4s');
     await terminal.press('s', 's', 's');
     await terminal.waitFor(/FILLS 2 {2}by name/);
@@ -60,6 +62,8 @@ describe('rangeway top', () => {
     await terminal.resize(60, 12);
     await terminal.waitFor(/^requests .*\n(.*\n){9,10}q quit[^\n]{1,60}$/m);
     await terminal.press('q');
+    // What is typed before the shell has the terminal again would be keys of the command.
+    await terminal.waitFor(prompt);
     await terminal.type(askTerminal);
     expect(await terminal.waitFor(restored)).not.toContain('FILLS');
   });
@@ -75,11 +79,13 @@ describe('rangeway top', () => {
     };
     await start();
     await terminal.press('C-z');
+    await terminal.waitFor(prompt);
     await terminal.type(askTerminal);
     await terminal.waitFor(restored);
     await terminal.type('clear; fg');
     await terminal.waitFor(/in flight/);
     await terminal.press('C-c');
+    await terminal.waitFor(prompt);
     await terminal.type(`clear; ${askTerminal}`);
     await terminal.waitFor(restored);
     for (const signal of ['INT', 'TERM', 'HUP']) {
@@ -89,6 +95,7 @@ describe('rangeway top', () => {
       );
       await terminal.waitFor(/in flight/);
       process.kill(Number(await readFile(file, 'utf8')), `SIG${signal}`);
+      await terminal.waitFor(prompt);
       await terminal.type(`clear; ${askTerminal}`);
       await terminal.waitFor(restored);
     }

@@ -35,10 +35,7 @@ export async function openTerminal(
     });
     return stdout;
   };
-  const variables = Object.entries({ ...environment, PS1: '$ ' }).flatMap(([name, value]) => [
-    '-e',
-    `${name}=${value}`,
-  ]);
+  const variables = Object.entries(environment).flatMap(([name, value]) => ['-e', `${name}=${value}`]);
   const size = ['-x', String(columns), '-y', String(rows)];
   await tmux('-u', 'new-session', '-d', ...size, ...variables, 'sh');
   const command = `'${process.execPath}' '${join(projectDirectory, 'bin/rangeway.js')}'`;
@@ -61,7 +58,8 @@ export async function openTerminal(
     },
   };
   // The prompt shows that the shell reads. A function keeps the long path of the executable off the screen.
-  await terminal.waitFor(/^\$/m);
-  await terminal.type(`rangeway() { ${command} "$@"; }; exec_rangeway() { exec ${command} "$@"; }; clear`);
+  await terminal.waitFor(/^[#$]/m);
+  await terminal.type(`PS1='$ '; rangeway() { ${command} "$@"; }; exec_rangeway() { exec ${command} "$@"; }; clear`);
+  await terminal.waitFor(/^\$/);
   return terminal;
 }
