@@ -155,9 +155,13 @@ export class NodeExchange implements RequestOwner, ResponseOutlet {
       response.writeHead(status, wireFields(lines));
       return;
     }
-    this.#isCloseDelimited = content === 'stream' && contentLength === undefined && this.#request.httpVersion === '1.0';
+    const isDelimited = content !== 'stream' || contentLength !== undefined;
+    this.#isCloseDelimited = !isDelimited && this.#request.httpVersion === '1.0';
+    // Stated, because Node no longer chunks by itself once `removeHeader` was called for this field.
+    if (!isDelimited && !this.#isCloseDelimited) lines.push(['transfer-encoding', 'chunked']);
     const upgrade = requiredUpgrade(status, fields);
-    const options = [...(upgrade === undefined ? [] : ['upgrade']), ...(isLast || this.#isLast ? ['close'] : [])];
+    const isEnding = isLast || this.#isLast || this.#isCloseDelimited;
+    const options = [...(upgrade === undefined ? [] : ['upgrade']), ...(isEnding ? ['close'] : [])];
     if (upgrade !== undefined) lines.push(['upgrade', upgrade]);
     if (options.length > 0) lines.push(['connection', options.join(', ')]);
     response.writeHead(

@@ -55,7 +55,11 @@ export async function openWireListener(name: WireName, options: WireOptions): Pr
 }
 
 /** Connects to the listener of a wire, with TLS where the wire has it. */
-export async function connectWire(name: WireName, { address }: WireListener, protocol: 'http/1.1' | 'h2'): Promise<Socket> {
+export async function connectWire(
+  name: WireName,
+  { address }: WireListener,
+  protocol: 'http/1.1' | 'h2',
+): Promise<Socket> {
   const socket = connect({ port: address.port, host: '127.0.0.1', noDelay: true });
   watchClient(socket);
   if (isPlain(name)) return socket;
