@@ -6,6 +6,7 @@
 import { byAge, composeActivity, mostFills, mostHottestRead } from '../admin/activity.ts';
 import {
   type ActivityTotals,
+  type DecisionSearch,
   type FillStatus,
   type HotTarget,
   type LogLevel,
@@ -13,6 +14,7 @@ import {
   type Operations,
   type OriginStatus,
   type Readiness,
+  type RecordedDecision,
   type StoreFigures,
   type StoreOperations,
   type WorkerOperations,
@@ -53,6 +55,7 @@ interface Counted {
   /** As `read`, without the metrics about the process. */
   readOwn(): readonly object[];
   total(): ActivityTotals;
+  readDecisions(search: DecisionSearch, limit: number): readonly RecordedDecision[];
   /** The URIs that were requested most; counted only while this is called every few seconds. */
   readHottest(limit: number): readonly HotTarget[];
 }
@@ -61,7 +64,7 @@ interface Counted {
 export interface ServingParts {
   /** The active site. */
   readonly site: Pick<Site, 'config' | 'routes'>;
-  readonly store: StoreOperations;
+  readonly store: StoreOperations & Pick<WorkerOperations, 'readUses' | 'inspectHere'>;
   readonly fills: Fills;
   readonly readUsage: () => StoreUsage;
 }
@@ -98,7 +101,7 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
     return now;
   };
   return {
-    listEntries: async (search, limit, after) => await serving().store.listEntries(search, limit, after),
+    listEntries: async (...given) => await serving().store.listEntries(...given),
     inspectEntry: async (key, generation) => await serving().store.inspectEntry(key, generation),
     purge: async (order) => await serving().store.purge(order),
     warm: async (order) => await serving().store.warm(order),
@@ -109,6 +112,9 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
         .map((fill) => ({ ...fill, worker })),
     cancelFill: async (id) => await serving().fills.cancel(id),
     listOrigins: async () => serving().site.routes.flatMap((route) => listOriginsOf(route, worker)),
+    readDecisions: async (search, limit) => counted.readDecisions(search, limit),
+    readUses: async (generations) => await serving().store.readUses(generations),
+    inspectHere: async (...given) => await serving().store.inspectHere(...given),
     setLogLevel: async (level) => {
       if (log === undefined) throw new OperationFault('unavailable', 'Nothing is logged here.');
       log.setLevel(level);
@@ -154,7 +160,13 @@ function figuresOf({
 /** Creates the operations of a server of one process. */
 export function createOperations(parts: ServerParts): Operations {
   const { pid, worker, log, counted, reload } = parts;
-  const { readMetrics: _readMetrics, readActivity: readOwn, ...operations } = createWorkerOperations(parts);
+  const {
+    readMetrics: _readMetrics,
+    readActivity: readOwn,
+    readUses: _readUses,
+    inspectHere: _inspectHere,
+    ...operations
+  } = createWorkerOperations(parts);
   const startedAt = parts.now();
   const readReadiness = (): Readiness => {
     const state = parts.isStopping() ? 'stopping' : parts.serving() === undefined ? 'starting' : 'serving';

@@ -5,7 +5,7 @@ import { endpoints } from '../../src/admin/endpoints.ts';
 import { statusesOf } from '../../src/admin/openapi.ts';
 import { OperationFault, type WarmOrder } from '../../src/admin/operations.ts';
 import type { Explanation } from '../../src/delivery/explanation.ts';
-import { type OperationCall, someDetails, someEntry } from '../support/proxies/fake-operations.ts';
+import { type OperationCall, someDecision, someDetails, someEntry } from '../support/proxies/fake-operations.ts';
 import { asOperator, openAdminGround, withJson } from './admin-ground.ts';
 
 const json = 'application/json';
@@ -25,43 +25,69 @@ describe('an answer', () => {
       'GET',
       '/api/v1/entries',
       '',
-      ['listEntries', { kind: 'all' }, 100, undefined],
+      ['listEntries', { kind: 'all' }, 100, undefined, undefined],
       { entries: [someEntry], next: 'page 2' },
     ],
     [
       'GET',
       '/api/v1/entries?limit=1000&after=a%20b',
       '',
-      ['listEntries', { kind: 'all' }, 1000, 'a b'],
+      ['listEntries', { kind: 'all' }, 1000, 'a b', undefined],
       { entries: [someEntry], next: 'page 2' },
     ],
     [
       'GET',
       '/api/v1/entries?url=http://a.test/x%3Fy',
       '',
-      ['listEntries', { kind: 'url', url: 'http://a.test/x?y' }, 100, undefined],
+      ['listEntries', { kind: 'url', url: 'http://a.test/x?y' }, 100, undefined, undefined],
       undefined,
     ],
     [
       'GET',
       '/api/v1/entries?prefix=http://a.test/x&limit=1',
       '',
-      ['listEntries', { kind: 'prefix', url: 'http://a.test/x' }, 1, undefined],
+      ['listEntries', { kind: 'prefix', url: 'http://a.test/x' }, 1, undefined, undefined],
       undefined,
     ],
     [
       'GET',
       '/api/v1/entries?host=a.test',
       '',
-      ['listEntries', { kind: 'host', host: 'a.test' }, 100, undefined],
+      ['listEntries', { kind: 'host', host: 'a.test' }, 100, undefined, undefined],
       undefined,
     ],
-    ['GET', '/api/v1/entries?tag=a+b', '', ['listEntries', { kind: 'tag', tag: 'a b' }, 100, undefined], undefined],
+    [
+      'GET',
+      '/api/v1/entries?tag=a+b',
+      '',
+      ['listEntries', { kind: 'tag', tag: 'a b' }, 100, undefined, undefined],
+      undefined,
+    ],
     [
       'GET',
       '/api/v1/entries?group=g&origin=https://a.test',
       '',
-      ['listEntries', { kind: 'group', group: 'g', origin: 'https://a.test' }, 100, undefined],
+      ['listEntries', { kind: 'group', group: 'g', origin: 'https://a.test' }, 100, undefined, undefined],
+      undefined,
+    ],
+    [
+      'GET',
+      '/api/v1/entries?sort=size&order=desc&contains=Film',
+      '',
+      ['listEntries', { kind: 'all' }, 100, undefined, { by: 'size', isDescending: true, contains: 'Film' }],
+      undefined,
+    ],
+    [
+      'GET',
+      '/api/v1/entries?host=a.test&sort=used&limit=5',
+      '',
+      [
+        'listEntries',
+        { kind: 'host', host: 'a.test' },
+        5,
+        undefined,
+        { by: 'used', isDescending: false, contains: '' },
+      ],
       undefined,
     ],
     ['GET', `/api/v1/entries/g%2F1?key=${key}`, '', ['inspectEntry', someEntry.key, 'g/1'], someDetails],
@@ -94,6 +120,15 @@ describe('an answer', () => {
       ['explain', { url: '/x', method: 'GET', fields: [['Range', 'bytes=0-1']], client: '10.0.0.1' }],
       { kind: 'answered', status: 404, detail: 'There is nothing here.' },
     ],
+    [
+      'GET',
+      '/api/v1/decisions',
+      '',
+      ['readDecisions', {}, 100],
+      { decisions: [someDecision, { at: 2, worker: 1, event: 'purged', detail: 'An operator removed it.' }] },
+    ],
+    ['GET', `/api/v1/decisions?key=${key}&limit=5`, '', ['readDecisions', { key: someEntry.key }, 5], undefined],
+    ['GET', '/api/v1/decisions?uri=http://a.test/x', '', ['readDecisions', { uri: 'http://a.test/x' }, 100], undefined],
     ['GET', '/api/v1/fills', '', ['listFills'], undefined],
     ['DELETE', '/api/v1/fills/1-7', '', ['cancelFill', '1-7'], null],
     [

@@ -22,6 +22,13 @@ export interface ShelvedBody {
   holders: number;
   /** Bytes that count against the bound after the body was removed from the shelf, while it is still held. */
   leftBytes: number;
+  /** When it was last used, in epoch milliseconds; 0 before its first use. */
+  usedAt: number;
+}
+
+/** Creates the body of a generation that has no blocks yet. */
+export function emptyBody(generation: string): ShelvedBody {
+  return { generation, blocks: [], blockWeight: 0, hasWriter: false, holders: 0, leftBytes: 0, usedAt: 0 };
 }
 
 /** One generation on the shelf: its place, weight and bytes, and the record that the store returns. */
@@ -52,11 +59,11 @@ export class MemoryShelf<Entry> {
   readonly #now: () => number;
   /** The pinned generations; the one that was checked longest ago comes first. */
   readonly #pins = new Set<string>();
-  readonly #onEvicted: (count: number) => void;
+  readonly #onEvicted: (keys: readonly string[]) => void;
   #reservedBytes = 0;
 
-  /** `onEvicted` receives the number of entries that one reservation has evicted. */
-  constructor(maxSizeBytes: number, now: () => number, onEvicted: (count: number) => void = () => {}) {
+  /** `onEvicted` receives the keys of the entries that one reservation has evicted, one for each entry. */
+  constructor(maxSizeBytes: number, now: () => number, onEvicted: (keys: readonly string[]) => void = () => {}) {
     this.maxSizeBytes = maxSizeBytes;
     this.#now = now;
     this.#onEvicted = onEvicted;
@@ -84,14 +91,16 @@ export class MemoryShelf<Entry> {
 
   /** Returns the body of a generation; counts as its use. */
   use(generation: string): ShelvedBody | undefined {
-    return this.#byGeneration.get(generation)?.body;
+    const body = this.#byGeneration.get(generation)?.body;
+    if (body !== undefined) body.usedAt = this.#now();
+    return body;
   }
 
   /** Reserves bytes, evicting the least recently used entries. Throws `StoreFault` `no_room`. */
   reserve(bytes: number): void {
     this.#removeExpired();
-    const evictedEntries = this.#evictFor(bytes);
-    if (evictedEntries > 0) this.#onEvicted(evictedEntries);
+    const evicted = this.#evictFor(bytes);
+    if (evicted.length > 0) this.#onEvicted(evicted);
     if (this.sizeBytes + bytes > this.maxSizeBytes) {
       throw new StoreFault('no_room', 'The memory store has no room left.');
     }
@@ -239,14 +248,14 @@ export class MemoryShelf<Entry> {
     this.#byGeneration.set(body.generation, shelved, { size: weight });
   }
 
-  /** Evicts until there is room for these bytes or nothing more can be evicted; returns how many entries were evicted. */
-  #evictFor(bytes: number): number {
-    let evicted = 0;
+  /** Evicts until there is room for these bytes or nothing more can be evicted; returns the keys of what was evicted. */
+  #evictFor(bytes: number): readonly string[] {
+    const evicted: string[] = [];
     while (this.sizeBytes + bytes > this.maxSizeBytes && this.#reservedBytes + bytes <= this.maxSizeBytes) {
       const oldest = this.#leastUsed();
       if (oldest === undefined) break;
       this.remove(oldest);
-      evicted += 1;
+      evicted.push(oldest.key);
     }
     return evicted;
   }
