@@ -87,7 +87,7 @@ async function answer(request: ProxyRequest, context: AdminContext): Promise<Pro
   if (path === '*') return empty([['allow', 'GET, HEAD, OPTIONS, POST, PUT, DELETE']]);
   if (place === undefined) {
     const name = pageFileName(path);
-    if (name !== undefined) return await answerPage(request, name, context.dashboard.readFiles);
+    if (name !== undefined) return answerPage(request, name, context.dashboard.readFiles);
     return problemResponse(404, 'There is nothing here.');
   }
   const allow = [['allow', allowedAt(place)]] as const;

@@ -4,8 +4,8 @@ import { problemResponse } from '../delivery/problem.ts';
 import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 
-/** Resolves with the dashboard's files by name, such as `assets/index-1a2b.js`; undefined where it is not built. */
-export type ReadDashboardFiles = () => Promise<ReadonlyMap<string, Uint8Array> | undefined>;
+/** Returns the dashboard's files by name, such as `assets/index-1a2b.js`; undefined where it is not built. */
+export type ReadDashboardFiles = () => ReadonlyMap<string, Uint8Array> | undefined;
 
 /** The dashboard of a server. */
 export interface Dashboard {
@@ -59,15 +59,11 @@ export function pageFileName(path: string): string | undefined {
 }
 
 /** Answers a request for a file of the dashboard. Names are looked up in the list of its files, so no other file can be read. */
-export async function answerPage(
-  { method }: ProxyRequest,
-  name: string,
-  readFiles: ReadDashboardFiles,
-): Promise<ProxyResponse> {
+export function answerPage({ method }: ProxyRequest, name: string, readFiles: ReadDashboardFiles): ProxyResponse {
   const allow: Fields = [['allow', 'GET, HEAD, OPTIONS']];
   if (method === 'OPTIONS') return { status: 204, fields: [...pageFields, ...allow], body: { kind: 'none' } };
   if (method !== 'GET' && method !== 'HEAD') return problemResponse(405, 'This method is not allowed here.', allow);
-  const files = await readFiles();
+  const files = readFiles();
   if (files === undefined) return fileResponse(503, Buffer.from(notBuilt), 'text/plain; charset=utf-8', 'no-store');
   const bytes = files.get(name);
   if (bytes === undefined) return problemResponse(404, 'There is nothing here.');

@@ -74,7 +74,7 @@ export async function openAdminGround({
     socket: await openSocket(place, 'admin'),
     ...shared,
     activity,
-    dashboard: { readFiles: async () => dashboardFiles, url: undefined },
+    dashboard: { readFiles: () => dashboardFiles, url: undefined },
     now: () => 0,
     rules: { reach, hosts: new Set(hosts) },
     isToken: token === undefined ? undefined : (text) => text === token,
