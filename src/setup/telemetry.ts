@@ -7,6 +7,7 @@ import type { Emit } from '../telemetry/events.ts';
 import { HottestTargets, type TargetCount } from '../telemetry/hottest.ts';
 import { createFleetMetrics, createMetrics, formatMetrics } from '../telemetry/metrics.ts';
 import { type CounterTotals, sumTotals } from '../telemetry/totals.ts';
+import { Watch } from '../telemetry/watch.ts';
 import { listOriginsOf } from './operations.ts';
 import { version } from './package-files.ts';
 import type { Site } from './site.ts';
@@ -52,18 +53,37 @@ export interface TelemetryOptions {
   readonly role: ProcessRole;
 }
 
+/** How long single requests are remembered and counted after the last reading, in milliseconds. */
+const watchLastsMs = 10_000;
+
 /** Begins to count events. */
 export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions): Telemetry {
   const metrics = createMetrics({ version, role, now: systemClock.now, readDroppedLines });
   const fleet = createFleetMetrics();
   const hottest = new HottestTargets(backgroundClock);
   const { after } = backgroundClock;
+  let isWatched = false;
+  const watch = new Watch({
+    lastsMs: watchLastsMs,
+    after,
+    onEnd: () => {
+      isWatched = false;
+    },
+  });
+  const look = () => {
+    isWatched = true;
+    watch.look();
+    decisions.look();
+  };
   const decisions = new Decisions({ worker: role.kind === 'worker' ? role.id : 1, now: systemClock.now, after });
   return {
     emit(event) {
       metrics.emit(event);
-      if (event.kind === 'request') hottest.count(event);
-      decisions.note(event);
+      // Nothing remembers a plain hit while nobody watches: the road of a hit stays short.
+      if (isWatched && event.kind === 'request') hottest.count(event);
+      if (isWatched || event.kind !== 'request' || event.outcome !== 'hit' || event.error !== undefined) {
+        decisions.note(event);
+      }
       log(event);
     },
     read: () => metrics.read(),
@@ -74,10 +94,13 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
     totalOf: async (readings) => sumTotals(await fleet.combine([metrics.readOwn(), ...readings])),
     readHottest(limit) {
       // A viewer of the activity may look at single requests next.
-      decisions.look();
+      look();
       return hottest.read(limit);
     },
-    readDecisions: (choice, limit) => decisions.read(choice, limit),
+    readDecisions(choice, limit) {
+      look();
+      return decisions.read(choice, limit);
+    },
     measure(server) {
       metrics.attach({
         readStore: () => server.store.readUsage(),
