@@ -36,7 +36,7 @@ import {
   setting,
   settingsAck,
 } from './frames.ts';
-import { type FieldSection, formatHitHead, HpackDecoder, HpackFault } from './hpack.ts';
+import { emptyTable, type FieldSection, formatHitHead, HpackDecoder, HpackFault, initialTableBytes } from './hpack.ts';
 import { methodOf, receiveHttp2Head, trailersFault } from './receive.ts';
 
 /**
@@ -165,6 +165,9 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   /** What the client may send on all streams together, and the bytes read since it was told so. */
   #ownWindowBytes = connectionWindowBytes;
   #readBytes = 0;
+  /** The header table that the client keeps for us, in bytes, and whether it has become smaller since the last field section. */
+  #clientTableBytes = initialTableBytes;
+  #isTableSmaller = false;
   /** SETTINGS frames that the client has not acknowledged. */
   #openSettings = 1;
   #uncheckedBytes = 0;
@@ -225,7 +228,8 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   }
 
   putHeaders(stream: number, section: string, endsStream: boolean): void {
-    this.#output.put(formatHeaders(stream, section, endsStream, this.#clientFrameBytes));
+    const text = this.#isTableSmaller ? this.#emptyTableBefore(section) : section;
+    this.#output.put(formatHeaders(stream, text, endsStream, this.#clientFrameBytes));
   }
 
   putPiece(piece: string | Uint8Array): void {
@@ -591,7 +595,8 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     const sizeBytes = chunks.length === 0 ? 0 : (hit.sizeBytes ?? 0);
     const mostBytes = Math.min(smallHitBytes, this.#windowBytes, this.#clientWindowBytes, this.#clientFrameBytes);
     if (sizeBytes > mostBytes) return false;
-    const head = formatHeaders(stream, fields, sizeBytes === 0, this.#clientFrameBytes);
+    const section = this.#isTableSmaller ? this.#emptyTableBefore(fields) : fields;
+    const head = formatHeaders(stream, section, sizeBytes === 0, this.#clientFrameBytes);
     this.#output.put(sizeBytes === 0 ? head : head + formatDataFrameHead(stream, sizeBytes, true));
     if (sizeBytes > 0) for (const chunk of chunks) this.#output.put(chunk);
     this.#windowBytes -= sizeBytes;
@@ -619,6 +624,12 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     checkFrame(stream === 0, payload.length % 6 === 0);
     if (payload.length > 6 * mostSettings) throw new ConnectionFault(errorCode.calm, 'too many settings in one frame');
     for (let at = 0; at < payload.length; at += 6) this.#apply(payload.readUInt16BE(at), readUnsigned(payload, at + 2));
+  /** Tells the client that our header table is empty, which it has to hear before the next field (RFC 9113 §4.3.1). */
+  #emptyTableBefore(section: string): string {
+    this.#isTableSmaller = false;
+    return emptyTable + section;
+  }
+
     this.#output.put(settingsAck);
   }
 
@@ -654,6 +665,10 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 
   #readWindowUpdate(stream: number, bytes: Buffer, start: number, end: number): void {
     checkFrame(true, end - start === 4);
+    if (identifier === setting.headerTableSize) {
+      if (value < this.#clientTableBytes) this.#isTableSmaller = true;
+      this.#clientTableBytes = value;
+    }
     const increment = readNumber(bytes, start);
     if (stream === 0) {
       if (increment === 0) throw new ConnectionFault(errorCode.protocol, 'WINDOW_UPDATE of 0');
