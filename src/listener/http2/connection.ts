@@ -804,7 +804,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #end(code: number, error: ProxyError): void {
     if (!this.#isOpen) return;
     this.#reportRefusal(error);
-    this.#output.put(formatGoAway(this.#lastStream, code));
+    this.#output.put(formatGoAway(this.#lastTaken ?? this.#lastStream, code));
     this.#since = this.#options.now();
     this.#endSocket();
     this.#endExchanges();
