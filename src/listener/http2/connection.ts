@@ -172,7 +172,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #openSettings = 1;
   #uncheckedBytes = 0;
   #stage: 'open' | 'draining' | 'finishing' | 'ended' = 'open';
-  /** When the last exchange ended, or the connection began, in epoch milliseconds. */
+  /** When the last stream was opened, the last exchange ended, or the connection began. In epoch milliseconds. */
   #since: number;
   /** While lingering: the number of bytes taken, and when it last changed. */
   #leaving: Progress | undefined;
@@ -544,6 +544,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       stream,
       method,
       isRequestEnded,
+    this.#since = now;
       startedAt,
       windowBytes: this.#clientWindowBytes,
       ownWindowBytes: streamWindowBytes,
