@@ -286,6 +286,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
     this.#since = now;
     if (this.#stage === 'ended') return;
+    if (exchange.isScheduled) this.#takeTurn(exchange);
     if (!exchange.isWhole && !exchange.isBroken && this.#flood.noteReset(now))
       this.#calm('too many streams were reset');
     else this.#endIfDone();
@@ -718,6 +719,13 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       this.#windowBytes -= exchange.putContent(Math.min(this.#windowBytes, this.#clientFrameBytes));
       this.#giveTurn(exchange);
     }
+  /** Forgets the turn of an exchange that is over: it may wait for as long as the client grants no window. */
+  #takeTurn(exchange: Http2Exchange): void {
+    exchange.isScheduled = false;
+    const at = this.#turns.indexOf(exchange);
+    if (at !== -1) this.#turns.splice(at, 1);
+  }
+
   }
 
   /** A write has left the process. */
