@@ -271,7 +271,9 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 
   noteDropped(sizeBytes: number): void {
     this.#readBytes += sizeBytes;
-    if (this.#readBytes >= connectionWindowBytes * updateShare) {
+    // Content that is not read holds some of the window: the rest of it must not wait until half of all was read.
+    const isDue = this.#readBytes >= Math.min(connectionWindowBytes * updateShare, this.#ownWindowBytes);
+    if (isDue && this.#readBytes > 0) {
       this.#output.put(formatWindowUpdate(0, this.#readBytes));
       this.#ownWindowBytes += this.#readBytes;
       this.#readBytes = 0;
