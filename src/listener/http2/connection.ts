@@ -69,8 +69,11 @@ const mostFrameBytes = 64 * 1024;
 /** Maximum number of settings in one frame; there are seven. */
 const mostSettings = 32;
 
-/** At this many bytes that the client has not taken, it is not read: each frame of it may need an answer. */
-const unsentLimitBytes = 256 * 1024;
+/**
+ * At this many bytes that the client has not taken, no frame of it is processed: each may need an answer. More than the content that
+ * waits at most, so that a large response alone does not hold back what its client sends.
+ */
+const unsentLimitBytes = 512 * 1024;
 
 /** Hits up to this size are put when their request is read, while no more than this waits for the client. In bytes. */
 const smallHitBytes = 16 * 1024;
@@ -162,12 +165,12 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #windowBytes = initialWindowBytes;
   #clientWindowBytes = initialWindowBytes;
   #clientFrameBytes = leastMaxFrameBytes;
-  /** What the client may send on all streams together, and the bytes read since it was told so. */
-  #ownWindowBytes = connectionWindowBytes;
-  #readBytes = 0;
   /** The header table that the client keeps for us, in bytes, and whether it has become smaller since the last field section. */
   #clientTableBytes = initialTableBytes;
   #isTableSmaller = false;
+  /** What the client may send on all streams together, and the bytes read since it was told so. */
+  #ownWindowBytes = connectionWindowBytes;
+  #readBytes = 0;
   /** SETTINGS frames that the client has not acknowledged. */
   #openSettings = 1;
   #uncheckedBytes = 0;
@@ -283,12 +286,12 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 
   settle(exchange: Http2Exchange): void {
     if (exchange.place !== undefined) this.#running.delete(exchange.place);
+    if (exchange.isScheduled) this.#takeTurn(exchange);
     const now = this.#options.now();
     // Body bytes that the client sends before it sees the end of the stream must not count as a flood.
     if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
     this.#since = now;
     if (this.#stage === 'ended') return;
-    if (exchange.isScheduled) this.#takeTurn(exchange);
     if (!exchange.isWhole && !exchange.isBroken && this.#flood.noteReset(now))
       this.#calm('too many streams were reset');
     else this.#endIfDone();
@@ -329,35 +332,48 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       this.#calm('too many bytes without content or a request');
       return;
     }
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    this.#rest = noBytes;
-    this.#isReading = true;
-    try {
-      const readBytes = this.#readFrames(bytes);
-      if (readBytes < bytes.length) this.#rest = bytes.subarray(readBytes);
-    } catch (error) {
-      if (error instanceof ConnectionFault) this.#fail(error.code, error.message);
-      else if (error instanceof HpackFault) this.#fail(errorCode.compression, error.message);
-      else throw error;
-    } finally {
-      this.#isReading = false;
-    }
-    this.#pump();
-    if (this.#output.unsentBytes > unsentLimitBytes && this.#isOpen) {
+    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    let wasFull: boolean;
+    do {
+      const bytes = this.#rest;
+      this.#rest = noBytes;
+      this.#isReading = true;
+      try {
+        const readBytes = this.#readFrames(bytes);
+        if (readBytes < bytes.length) this.#rest = bytes.subarray(readBytes);
+      } catch (error) {
+        this.#failBy(error);
+      } finally {
+        this.#isReading = false;
+      }
+      wasFull = this.#output.unsentBytes > unsentLimitBytes;
+      this.#pump();
+      // Where the kernel has taken it, the frames after it are processed.
+    } while (wasFull && this.#output.unsentBytes <= unsentLimitBytes && this.#isOpen);
+    if (wasFull && this.#isOpen) {
       this.#isPaused = true;
       this.#socket.pause();
     }
+  }
+
+  #failBy(error: unknown): void {
+    if (error instanceof ConnectionFault) this.#fail(error.code, error.message);
+    else if (error instanceof HpackFault) this.#fail(errorCode.compression, error.message);
+    else throw error;
   }
 
   get #isOpen(): boolean {
     return this.#stage !== 'ended';
   }
 
-  /** Processes the whole frames in `bytes`. Returns how many bytes they have. Throws `ConnectionFault` and `HpackFault`. */
+  /**
+   * Processes the whole frames in `bytes`, while the output is not full. Returns how many bytes they have. Throws
+   * `ConnectionFault` and `HpackFault`.
+   */
   #readFrames(bytes: Buffer): number {
     let at = this.#awaits === 'preface' ? this.#readPreface(bytes) : 0;
     if (this.#awaits === 'preface') return at;
-    while (bytes.length - at >= frameHeadBytes) {
+    while (bytes.length - at >= frameHeadBytes && this.#output.unsentBytes <= unsentLimitBytes) {
       const sizeBytes = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
       if (sizeBytes > leastMaxFrameBytes) throw new ConnectionFault(errorCode.frameSize, 'a frame is too large');
       const start = at + frameHeadBytes;
@@ -528,6 +544,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       return;
     }
     this.#hadRequest = true;
+    this.#since = now;
     let sizeBytes = 0;
     for (const text of section.list) sizeBytes += text.length;
     this.#flood.noteUse(sizeBytes);
@@ -547,7 +564,6 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       stream,
       method,
       isRequestEnded,
-    this.#since = now;
       startedAt,
       windowBytes: this.#clientWindowBytes,
       ownWindowBytes: streamWindowBytes,
@@ -608,6 +624,12 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     return true;
   }
 
+  /** Tells the client that our header table is empty, which it has to hear before the next field (RFC 9113 §4.3.1). */
+  #emptyTableBefore(section: string): string {
+    this.#isTableSmaller = false;
+    return emptyTable + section;
+  }
+
   #readReset(stream: number, sizeBytes: number): void {
     checkFrame(stream !== 0, sizeBytes === 4);
     if (stream > this.#lastStream) throw new ConnectionFault(errorCode.protocol, 'RST_STREAM on an idle stream');
@@ -628,12 +650,6 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     checkFrame(stream === 0, payload.length % 6 === 0);
     if (payload.length > 6 * mostSettings) throw new ConnectionFault(errorCode.calm, 'too many settings in one frame');
     for (let at = 0; at < payload.length; at += 6) this.#apply(payload.readUInt16BE(at), readUnsigned(payload, at + 2));
-  /** Tells the client that our header table is empty, which it has to hear before the next field (RFC 9113 §4.3.1). */
-  #emptyTableBefore(section: string): string {
-    this.#isTableSmaller = false;
-    return emptyTable + section;
-  }
-
     this.#output.put(settingsAck);
   }
 
@@ -649,6 +665,10 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       this.#clientFrameBytes = Math.min(value, mostFrameBytes);
     }
     if (identifier === setting.initialWindowSize) this.#changeWindows(value);
+    if (identifier === setting.headerTableSize) {
+      if (value < this.#clientTableBytes) this.#isTableSmaller = true;
+      this.#clientTableBytes = value;
+    }
   }
 
   /** RFC 9113 §6.9.2. */
@@ -669,10 +689,6 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 
   #readWindowUpdate(stream: number, bytes: Buffer, start: number, end: number): void {
     checkFrame(true, end - start === 4);
-    if (identifier === setting.headerTableSize) {
-      if (value < this.#clientTableBytes) this.#isTableSmaller = true;
-      this.#clientTableBytes = value;
-    }
     const increment = readNumber(bytes, start);
     if (stream === 0) {
       if (increment === 0) throw new ConnectionFault(errorCode.protocol, 'WINDOW_UPDATE of 0');
@@ -703,6 +719,13 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     this.#turns.push(exchange);
   }
 
+  /** Forgets the turn of an exchange that is over: it may wait for as long as the client grants no window. */
+  #takeTurn(exchange: Http2Exchange): void {
+    exchange.isScheduled = false;
+    const at = this.#turns.indexOf(exchange);
+    if (at !== -1) this.#turns.splice(at, 1);
+  }
+
   /** Puts content of the exchanges into frames, a frame of each in turn, and writes it. */
   #pump(): void {
     do {
@@ -721,23 +744,16 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       this.#windowBytes -= exchange.putContent(Math.min(this.#windowBytes, this.#clientFrameBytes));
       this.#giveTurn(exchange);
     }
-  /** Forgets the turn of an exchange that is over: it may wait for as long as the client grants no window. */
-  #takeTurn(exchange: Http2Exchange): void {
-    exchange.isScheduled = false;
-    const at = this.#turns.indexOf(exchange);
-    if (at !== -1) this.#turns.splice(at, 1);
-  }
-
   }
 
   /** A write has left the process. */
   #makeRoom(): void {
     if (!this.#isOpen) return;
     this.#pump();
-    if (this.#isPaused && this.#output.unsentBytes <= unsentLimitBytes) {
-      this.#isPaused = false;
-      this.#socket.resume();
-    }
+    if (!this.#isPaused || this.#output.unsentBytes > unsentLimitBytes) return;
+    this.#isPaused = false;
+    this.#receive(noBytes);
+    if (!this.#isPaused) this.#socket.resume();
   }
 
   #rememberReset(stream: number): void {
