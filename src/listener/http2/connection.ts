@@ -286,7 +286,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 
   settle(exchange: Http2Exchange): void {
     if (exchange.place !== undefined) this.#running.delete(exchange.place);
-    if (exchange.isScheduled) this.#takeTurn(exchange);
+    if (exchange.isScheduled) this.#forgetTurn(exchange);
     const now = this.#options.now();
     // Body bytes that the client sends before it sees the end of the stream must not count as a flood.
     if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
@@ -720,7 +720,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   }
 
   /** Forgets the turn of an exchange that is over: it may wait for as long as the client grants no window. */
-  #takeTurn(exchange: Http2Exchange): void {
+  #forgetTurn(exchange: Http2Exchange): void {
     exchange.isScheduled = false;
     const at = this.#turns.indexOf(exchange);
     if (at !== -1) this.#turns.splice(at, 1);
