@@ -53,8 +53,8 @@ export interface TelemetryOptions {
   readonly role: ProcessRole;
 }
 
-/** How long single requests are remembered and counted after the last reading, in milliseconds. */
-const watchLastsMs = 10_000;
+/** Single requests are observed for this long after the last look of a viewer, in milliseconds. */
+const watchedMs = 10_000;
 
 /** Begins to count events. */
 export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions): Telemetry {
@@ -62,24 +62,23 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
   const fleet = createFleetMetrics();
   const hottest = new HottestTargets(backgroundClock);
   const { after } = backgroundClock;
+  const decisions = new Decisions({ worker: role.kind === 'worker' ? role.id : 1, now: systemClock.now, after });
+  // Known here, so that a plain hit that no viewer watches is only counted and logged.
   let isWatched = false;
-  const watch = new Watch({
-    lastsMs: watchLastsMs,
+  const viewers = new Watch({
+    lastsMs: watchedMs,
     after,
     onEnd: () => {
       isWatched = false;
     },
   });
-  const look = () => {
+  const look = (): void => {
     isWatched = true;
-    watch.look();
-    decisions.look();
+    viewers.look();
   };
-  const decisions = new Decisions({ worker: role.kind === 'worker' ? role.id : 1, now: systemClock.now, after });
   return {
     emit(event) {
       metrics.emit(event);
-      // Nothing remembers a plain hit while nobody watches: the road of a hit stays short.
       if (isWatched && event.kind === 'request') hottest.count(event);
       if (isWatched || event.kind !== 'request' || event.outcome !== 'hit' || event.error !== undefined) {
         decisions.note(event);
@@ -95,6 +94,7 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
     readHottest(limit) {
       // A viewer of the activity may look at single requests next.
       look();
+      decisions.look();
       return hottest.read(limit);
     },
     readDecisions(choice, limit) {

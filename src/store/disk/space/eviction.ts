@@ -67,10 +67,10 @@ export class Eviction {
   readonly uses = new Map<string, number>();
   /** The last uses of generations that count as unused again, or whose use is written. In seconds, as `uses`. */
   readonly #earlierUses = new Map<string, number>();
-  /** When this process opened the store, in epoch milliseconds. */
-  readonly startedAt: number;
   /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
+  /** When this process opened the store, in epoch milliseconds. */
+  readonly startedAt: number;
   /** Id of the row that the hand passed last. */
   #hand = 0;
   /** Whether the index has the current position of the hand. */
@@ -93,8 +93,13 @@ export class Eviction {
 
   /** Notes a use of a generation. It is written later, with others. */
   touch(generation: string): void {
-    this.uses.set(generation, Math.floor((this.now() - this.startedAt) / 1000));
+    this.uses.set(generation, this.second());
     if (this.uses.size > maxUnwrittenUses) this.writeOldestUses();
+  }
+
+  /** Returns the time of a use that happens now: whole seconds since this process has the store open. */
+  second(): number {
+    return Math.floor((this.now() - this.startedAt) / 1000);
   }
 
   /** Returns when a generation was last used, in epoch milliseconds; undefined where that is not known. */
