@@ -37,6 +37,7 @@ const usage = `[serve] <origin> [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]
+       rangeway doctor [ORIGIN] [options]
        rangeway completion bash | zsh | fish`;
 
 const HOUR_MS = 3_600_000;
@@ -78,7 +79,7 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   addHashPassword(program, io, end);
   addSign(program, io, end);
   addDemo(program, io, end);
-  addSetupCommands(program, io, end);
+  addSetupCommands(program, serving, io, end);
   addWorker(program, io, end);
   // `serve` is the default command, so the help of the program lists its flags.
   return program.configureHelp({

@@ -2,14 +2,31 @@
 
 import { Argument, type Command } from 'commander';
 import type { ShellName } from './completion/completion.ts';
+import type { DoctorFlags } from './doctor/doctor.ts';
 import type { CliIo } from './io.ts';
 
-/** Adds the commands to the program. */
-export function addSetupCommands(program: Command, io: CliIo, end: (code: number) => void): void {
+type End = (code: number) => void;
+
+/** Adds the commands to the program. `serving` is the command whose flags `doctor` has too. */
+export function addSetupCommands(program: Command, serving: Command, io: CliIo, end: End): void {
+  addDoctor(program, serving, io, end);
   addCompletion(program, io, end);
 }
 
-function addCompletion(program: Command, io: CliIo, end: (code: number) => void): void {
+function addDoctor(program: Command, serving: Command, io: CliIo, end: End): void {
+  const command = program
+    .command('doctor')
+    .description('check this machine and a configuration, and print what to change')
+    .argument('[origin]', 'the URL of the origin, as for serve')
+    .option('--json', 'print the findings as JSON');
+  for (const option of serving.options) command.addOption(option);
+  command.action(async (origin: string | undefined, flags: DoctorFlags) => {
+    const { doctor } = await import('./doctor/doctor.ts');
+    end(await doctor(origin, flags, io));
+  });
+}
+
+function addCompletion(program: Command, io: CliIo, end: End): void {
   program
     .command('completion')
     .description('print a script that completes commands and options in your shell')
