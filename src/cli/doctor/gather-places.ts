@@ -7,7 +7,7 @@ import type { Config } from '../../config/schema.ts';
 import { ListenFault, openSocket } from '../../listener/accept/bind.ts';
 import { systemCode } from '../../store/disk/bodies/file-system.ts';
 import { readNumber } from './gather-machine.ts';
-import type { Holder, ListenRights, PlaceFacts, PlaceOutcome } from './places.ts';
+import type { ListenRights, PlaceFacts, PlaceOutcome, PortHolder } from './places.ts';
 
 /** Reads which ports this user may open, and the umask. */
 export function gatherListenRights(): ListenRights {
@@ -59,7 +59,7 @@ function outcomeOf(error: unknown, place: ListenPlace): PlaceOutcome {
 }
 
 /** Finds the process that listens at a place; undefined where this user cannot see it. Needs Linux. */
-function findHolder(place: ListenPlace): Holder | undefined {
+function findHolder(place: ListenPlace): PortHolder | undefined {
   const inodes =
     place.kind === 'tcp' ? listeningInodes(place.port) : place.kind === 'unix' ? socketInodes(place.path) : [];
   const links = new Set(inodes.map((inode) => `socket:[${inode}]`));
@@ -89,7 +89,7 @@ function socketInodes(path: string): string[] {
     .flatMap(([, , , , , , inode, name]) => (name === path && inode !== undefined ? [inode] : []));
 }
 
-function describeProcess(pid: string): Holder {
+function describeProcess(pid: string): PortHolder {
   const words = textOf(`/proc/${pid}/cmdline`).split('\0');
   const comm = textOf(`/proc/${pid}/comm`).trim();
   // A program that a Node or another interpreter runs is named too.

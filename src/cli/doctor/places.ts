@@ -17,7 +17,7 @@ export interface PlaceFacts {
 export type PlaceOutcome =
   | { readonly kind: 'free' }
   /** Another process listens there; undefined where its name cannot be seen. */
-  | { readonly kind: 'held'; readonly by: Holder | undefined }
+  | { readonly kind: 'held'; readonly by: PortHolder | undefined }
   /** The port is below those that every user may open. `firstFree` is the lowest that they may. */
   | { readonly kind: 'denied'; readonly firstFree: number; readonly nodePath: string }
   | { readonly kind: 'failed'; readonly code: string; readonly reason: string }
@@ -25,7 +25,7 @@ export type PlaceOutcome =
   | { readonly kind: 'passed' };
 
 /** A process that listens somewhere. */
-export interface Holder {
+export interface PortHolder {
   readonly pid: number;
   /** The name of its program. */
   readonly name: string;
@@ -111,7 +111,7 @@ function octal(mode: number): string {
 function judgeHeld(
   option: string,
   place: ListenPlace,
-  by: Holder | undefined,
+  by: PortHolder | undefined,
   isStoreInUse: boolean,
   where: string,
 ): Diagnosis {
