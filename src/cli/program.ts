@@ -37,6 +37,7 @@ const usage = `[serve] <origin> [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]
+       rangeway init [FILE] [options]
        rangeway doctor [ORIGIN] [options]
        rangeway completion bash | zsh | fish`;
 
