@@ -359,8 +359,8 @@ function addWarm(program: Command, io: CliIo, end: End): void {
       .option('--sitemap <url|file>', 'the URLs of a sitemap, also of an index; may be given more than once', collect)
       .option('--manifest <url>', 'an HLS playlist, with its segments; may be given more than once', collect)
       .option(
-        '--rendition <which>',
-        'of a playlist with several: all, best, lowest, or 720p (default: all)',
+        '--rendition <all|best|lowest|720p>',
+        'which of several in a playlist, also by height (default: all)',
         parseRendition,
       )
       .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)

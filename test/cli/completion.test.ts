@@ -106,6 +106,8 @@ describe('readProgram', () => {
     ['-q, --quiet', undefined],
     ['--config <file>', { kind: 'file' }],
     ['--dir [directory]', { kind: 'directory' }],
+    ['--sitemap <url|file>', { kind: 'file' }],
+    ['--rendition <all|best|720p>', { kind: 'words', words: ['all', 'best'] }],
     ['--store <disk|memory>', { kind: 'words', words: ['disk', 'memory'] }],
     ['--host <origin|keep|NAME>', { kind: 'words', words: ['origin', 'keep'] }],
     ['--admin <[host:]port|unix:PATH|off>', { kind: 'words', words: ['off'] }],

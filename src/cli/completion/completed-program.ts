@@ -72,13 +72,13 @@ function readOption(option: Option): CompletedOption {
 }
 
 /**
- * Reads from a placeholder what it stands for: `file`, `directory`, or alternatives such as `disk|memory`. Of alternatives, words in
- * lower case stand for themselves. Others, such as `N` and `[host:]port`, are for the user to fill in.
+ * Reads from a placeholder what it stands for: `file`, `directory`, `url|file`, or alternatives such as `disk|memory`. Of the last
+ * kind, words in lower case stand for themselves. Others, such as `N` and `[host:]port`, are for the user to fill in.
  */
 function readValue(placeholder: string, choices: readonly string[] | undefined): Completion {
   if (choices !== undefined) return { kind: 'words', words: choices };
-  if (placeholder === 'file' || placeholder === 'directory') return { kind: placeholder };
   const alternatives = placeholder.split('|');
+  for (const kind of ['file', 'directory'] as const) if (alternatives.includes(kind)) return { kind };
   const words = alternatives.filter((word) => /^[a-z][a-z-]*$/.test(word));
   return alternatives.length > 1 && words.length > 0 ? { kind: 'words', words } : { kind: 'text', name: placeholder };
 }

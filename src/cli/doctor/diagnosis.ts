@@ -1,6 +1,6 @@
 /** What `rangeway doctor` finds, and how it is printed. */
 
-import { styleText } from 'node:util';
+import { createPainter } from '../terminal/style.ts';
 import { formatSections, printableJson, replaceTerminalControls } from '../text-sections.ts';
 
 /**
@@ -66,7 +66,7 @@ export function diagnosesJson(checked: string, findings: readonly Diagnosis[]): 
 /** The column where texts begin: behind the longest level and the longest topic. */
 const INDENT = 22;
 
-const styles = { ok: 'green', note: 'cyan', warning: 'yellow', problem: 'red' } as const;
+const colors = { ok: 'green', note: 'cyan', warning: 'yellow', problem: 'red' } as const;
 
 /** Formats the findings for people, with a last line that sums them up. */
 export function formatDiagnoses(checked: string, findings: readonly Diagnosis[], hasColors: boolean): string {
@@ -75,11 +75,10 @@ export function formatDiagnoses(checked: string, findings: readonly Diagnosis[],
     lines: [`${where === undefined ? '' : `${where}: `}${what}`, ...(advice === undefined ? [] : [`→ ${advice}`])],
   }));
   const text = replaceTerminalControls(formatSections(sections, INDENT));
-  const colored = hasColors
-    ? text.replaceAll(/^(?:ok|note|warning|problem)\b/gm, (level) =>
-        styleText(styles[level as DiagnosisLevel], level, { validateStream: false }),
-      )
-    : text;
+  const paint = createPainter(hasColors);
+  const colored = text.replaceAll(/^(?:ok|note|warning|problem)\b/gm, (level) =>
+    paint[colors[level as DiagnosisLevel]](level),
+  );
   return `${replaceTerminalControls(checked)}\n\n${colored}\n${summary(findings)}\n`;
 }
 

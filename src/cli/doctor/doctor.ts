@@ -6,6 +6,7 @@
 import type { Config } from '../../config/schema.ts';
 import { type CliIo, exitCode } from '../io.ts';
 import { resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts';
+import { wantsColors } from '../terminal/style.ts';
 import { type CertificateFacts, judgeCertificates } from './certificates.ts';
 import { type Diagnosis, diagnosesJson, formatDiagnoses } from './diagnosis.ts';
 import { gatherCertificates } from './gather-certificates.ts';
@@ -70,9 +71,10 @@ export async function doctor(
   const facts = await gather({ config, file: flags.config, hasOrigins }, io);
   const findings = judge(facts, config);
   const checked = describeChecked(origin, flags);
-  const hasColors = io.stdout.hasColors?.() === true;
   io.stdout.write(
-    flags.json === true ? diagnosesJson(checked, findings) : formatDiagnoses(checked, findings, hasColors),
+    flags.json === true
+      ? diagnosesJson(checked, findings)
+      : formatDiagnoses(checked, findings, wantsColors(io.stdout, io.env)),
   );
   return findings.some(({ level }) => level === 'problem') ? exitCode.failed : exitCode.done;
 }

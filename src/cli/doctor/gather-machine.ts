@@ -4,6 +4,7 @@ import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { describeSending } from '../../setup/move-to-socket.ts';
+import { programArguments } from '../../setup/package-files.ts';
 import { descriptorLimit } from '../../setup/system.ts';
 import type { MachineFacts } from './machine.ts';
 
@@ -16,6 +17,7 @@ export function gatherMachine(env: Readonly<Record<string, string | undefined>>,
     platform: process.platform,
     nodeVersion: process.versions.node,
     nodePath: process.execPath,
+    isSingleExecutable: programArguments().length === 0,
     now: now(),
     cores: availableParallelism(),
     memoryBytes,
@@ -23,7 +25,7 @@ export function gatherMachine(env: Readonly<Record<string, string | undefined>>,
     memoryLimitBytes: limit > 0 && limit < memoryBytes ? limit : undefined,
     availableBytes: process.availableMemory(),
     descriptors: Number.isFinite(descriptors) ? descriptors : undefined,
-    backlog: readNumber('/proc/sys/net/core/somaxconn'),
+    backlog: readNumberFile('/proc/sys/net/core/somaxconn'),
     userId: process.getuid?.(),
     doesSendfileWork: describeSending('auto') === 'sendfile on',
     systemd: systemdOf(env),
@@ -31,7 +33,7 @@ export function gatherMachine(env: Readonly<Record<string, string | undefined>>,
 }
 
 /** Reads a file with one whole number; undefined where there is none. */
-export function readNumber(path: string): number | undefined {
+export function readNumberFile(path: string): number | undefined {
   try {
     const text = readFileSync(path, 'latin1').trim();
     return /^\d+$/.test(text) ? Number(text) : undefined;

@@ -6,12 +6,12 @@ import { formatListenPlace, type ListenPlace } from '../../config/address.ts';
 import type { Config } from '../../config/schema.ts';
 import { ListenFault, openSocket } from '../../listener/accept/bind.ts';
 import { systemCode } from '../../store/disk/bodies/file-system.ts';
-import { readNumber } from './gather-machine.ts';
+import { readNumberFile } from './gather-machine.ts';
 import type { ListenRights, PlaceFacts, PlaceOutcome, PortHolder } from './places.ts';
 
 /** Reads which ports this user may open, and the umask. */
 export function gatherListenRights(): ListenRights {
-  const firstFree = readNumber('/proc/sys/net/ipv4/ip_unprivileged_port_start') ?? 1024;
+  const firstFree = readNumberFile('/proc/sys/net/ipv4/ip_unprivileged_port_start') ?? 1024;
   return { userId: process.getuid?.(), firstFree, umask: process.umask() };
 }
 

@@ -12,7 +12,10 @@ export interface MachineFacts {
   readonly platform: string;
   /** The version of Node, without `v`. */
   readonly nodeVersion: string;
+  /** The program that runs: Node, or the single executable. */
   readonly nodePath: string;
+  /** Whether Node is inside the single executable. */
+  readonly isSingleExecutable: boolean;
   /** Epoch milliseconds. */
   readonly now: number;
   /** Processors that this process may use. */
@@ -59,10 +62,12 @@ export const nodeLines: Readonly<Record<string, { readonly newest: string; reado
 
 const bestLine = '26';
 
-function judgeNode({ nodeVersion, nodePath, now }: MachineFacts): Diagnosis {
+function judgeNode({ nodeVersion, nodePath, isSingleExecutable, now }: MachineFacts): Diagnosis {
   const [major = ''] = nodeVersion.split('.');
   const line = nodeLines[major];
-  const install = `install Node ${bestLine} from https://nodejs.org`;
+  const install = isSingleExecutable
+    ? 'install a newer version of this program, which brings its own Node'
+    : `install Node ${bestLine} from https://nodejs.org`;
   const version = `Node ${nodeVersion}`;
   if (Number(major) < 24) return found('problem', 'node', `${version} is too old`, install, nodePath);
   if (line === undefined && Number(major) > Number(bestLine)) {
@@ -74,13 +79,8 @@ function judgeNode({ nodeVersion, nodePath, now }: MachineFacts): Diagnosis {
   }
   if (compareVersions(nodeVersion, line.newest) < 0) {
     const what = `${version} is not the newest of its line: ${line.newest} is known`;
-    return found(
-      'note',
-      'node',
-      what,
-      `install Node ${line.newest} or newer: it has fixes, also of security`,
-      nodePath,
-    );
+    const update = isSingleExecutable ? install : `install Node ${line.newest} or newer`;
+    return found('note', 'node', what, `${update}: it has fixes, also of security`, nodePath);
   }
   if (major === bestLine) return fine('node', `${version}, supported until ${line.ends}`, nodePath);
   const what = `${version}, supported until ${line.ends}; sendfile and the release of memory after a burst need Node ${bestLine}`;
@@ -237,10 +237,8 @@ function judgeSystemd({ systemd, nodePath }: MachineFacts): Diagnosis[] {
     );
   }
   if (/^\/(?:home|root|run\/user)\//.test(nodePath)) {
-    const what = 'the unit of packaging/systemd hides /home and /root, where this Node is (ProtectHome=yes)';
-    findings.push(
-      found('note', 'systemd', what, 'for a service install Node for all users, as /usr/local/bin/node', nodePath),
-    );
+    const what = 'the unit of packaging/systemd hides /home and /root, where this program is (ProtectHome=yes)';
+    findings.push(found('note', 'systemd', what, 'for a service install it for all users, below /usr/local', nodePath));
   }
   return findings.length > 0 ? findings : [fine('systemd', 'it can run Rangeway as a service (packaging/systemd)')];
 }

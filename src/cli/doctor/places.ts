@@ -65,7 +65,7 @@ function judgePlace(
         'problem',
         'listen',
         `this user may not open ports below ${outcome.firstFree}`,
-        `the unit of packaging/systemd may; or sudo setcap cap_net_bind_service=+ep ${outcome.nodePath}, for all programs of this Node; or another port`,
+        `the unit of packaging/systemd may; or sudo setcap cap_net_bind_service=+ep ${outcome.nodePath}, for all that runs by it; or another port`,
         where,
       );
     case 'failed':

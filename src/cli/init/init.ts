@@ -187,7 +187,8 @@ class Interview {
       return readProbedPlace(this.#origin, answer) === undefined ? 'expected a path that begins with "/"' : undefined;
     });
     const place = readProbedPlace(this.#origin, path);
-    const outcome = place && (await probePlace(place, { insecure: this.#settled.insecureTls }, this.#io, this.#parts.now));
+    const outcome =
+      place && (await probePlace(place, { insecure: this.#settled.insecureTls }, this.#io, this.#parts.now));
     if (place === undefined || outcome === undefined || outcome.kind === 'invalid') return noProbe;
     if (outcome.kind === 'failed') return await this.#decideOnFailure(outcome.reason, outcome.isCertificateRefused);
     const text = replaceTerminalControls(formatProbed(outcome.findings));

@@ -7,6 +7,7 @@ const good: MachineFacts = {
   platform: 'linux',
   nodeVersion: '26.10.0',
   nodePath: '/usr/bin/node',
+  isSingleExecutable: false,
   now: Date.parse('2026-12-01T10:00:00Z'),
   cores: 2,
   memoryBytes: 8e9,
@@ -64,6 +65,13 @@ describe('node', () => {
     ['26.11.0', 'ok node [/usr/bin/node] Node 26.11.0, supported until 2029-04-30'],
     ['27.0.0', 'note node [/usr/bin/node] Node 27.0.0 is newer than what this version was tested with'],
   ])('%s', (nodeVersion, want) => expect(topic('node', { nodeVersion })[0]).toContain(want));
+
+  it('inside the single executable', () => {
+    expect(topic('node', { nodeVersion: '26.1.0', isSingleExecutable: true })[0]).toContain(
+      '→ install a newer version of this program, which brings its own Node: it has fixes',
+    );
+    expect(topic('node', { isSingleExecutable: true })[0]).toMatch(/^ok /);
+  });
 
   it('whose time is over', () => {
     const now = Date.parse('2029-05-01');
