@@ -104,16 +104,19 @@ class Interview {
   }
 
   async run(): Promise<number> {
-    this.#dialogue.say('Enter takes the answer in brackets, Ctrl-C ends without writing anything.\n\n');
     const { workers, originHost, insecureTls } = this.#flags;
+    // These are not asked for, so another answer could not correct them.
+    const fault = await this.#faultOf(anyOrigin, { listen: anyPort, workers, originHost }, '');
+    if (fault !== undefined) return fail(this.#io, fault, exitCode.misused);
     this.#settled = { workers, originHost, insecureTls };
+    this.#dialogue.say('Enter takes the answer in brackets, Ctrl-C ends without writing anything.\n\n');
     await this.#settleOrigin();
     const probed = this.#flags.probe === false ? noProbe : await this.#probe();
     await this.#settle(
       'listen',
       '--listen',
       'Where do clients connect? [host:]port; 0.0.0.0:PORT is for other machines',
-      await this.#freePort(),
+      this.#flags.listen ?? (await this.#freePort()),
     );
     await this.#settleStore();
     const { admin, token } = await this.#settleAdmin();
@@ -172,7 +175,7 @@ class Interview {
     const question = 'Which server is behind Rangeway? A URL such as http://127.0.0.1:3000';
     await this.#settleBy('--origin', this.#flags.origin, question, undefined, async (answer) => {
       // Its port may be that of the default listener, which is settled later.
-      const fault = await this.#faultOf(answer, { ...this.#settled, listen: '127.0.0.1:0' }, '<origin>');
+      const fault = await this.#faultOf(answer, { ...this.#settled, listen: anyPort }, '<origin>');
       if (fault === undefined) this.#origin = answer;
       return fault;
     });
@@ -383,6 +386,10 @@ class Interview {
 }
 
 const noProbe = { probed: [], lacksLifetime: false } as const;
+
+/** Stand for what is not settled yet, where other flags are checked. */
+const anyOrigin = 'http://origin.invalid';
+const anyPort = '127.0.0.1:0';
 
 const firstPort = 8080;
 const lastPort = 8099;

@@ -361,21 +361,28 @@ describe('on a terminal', () => {
     });
   });
 
-  itWith(['python3'], 'init ends at Ctrl-C, at Ctrl-D and at "no" without writing anything', async () => {
-    const dir = await newDir();
-    const interrupted = await runOnTerminal(['init'], [[asked.origin, '\u0003']], dir);
-    expect(interrupted.code).toBe(-2);
-    const ended = await runOnTerminal(['init'], [[asked.origin, '\u0004']], dir);
-    expect(ended.code).toBe(1);
-    expect(ended.shown).toContain('rangeway: nothing was written\n');
-    const refused = await runOnTerminal(
-      ['init', '--origin', deadOrigin, '--path', '/'],
-      [['Go on all the same?', '\n']],
-      dir,
-    );
-    expect(refused.code).toBe(1);
-    expect(readdirSync(dir)).toEqual([]);
-  });
+  itWith(
+    ['python3'],
+    'init ends at Ctrl-C, at Ctrl-D, at "no" and at a wrong flag without writing anything',
+    async () => {
+      const dir = await newDir();
+      const interrupted = await runOnTerminal(['init'], [[asked.origin, '\u0003']], dir);
+      expect(interrupted.code).toBe(-2);
+      const ended = await runOnTerminal(['init'], [[asked.origin, '\u0004']], dir);
+      expect(ended.code).toBe(1);
+      expect(ended.shown).toContain('rangeway: nothing was written\n');
+      const refused = await runOnTerminal(
+        ['init', '--origin', deadOrigin, '--path', '/'],
+        [['Go on all the same?', '\n']],
+        dir,
+      );
+      expect(refused.code).toBe(1);
+      const misused = await runOnTerminal(['init', '--workers', 'many'], [], dir);
+      expect(misused.code).toBe(2);
+      expect(misused.shown).toContain('--workers: expected a number');
+      expect(readdirSync(dir)).toEqual([]);
+    },
+  );
 
   itWith(['python3'], 'doctor has colours, unless NO_COLOR is set', async () => {
     const dir = await newDir();
