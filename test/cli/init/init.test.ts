@@ -391,6 +391,6 @@ describe('on a terminal', () => {
     expect((await runOnTerminal(flags, [], dir)).shown).toContain('\u001b[32mok\u001b[39m');
     const plain = await runOnTerminal(flags, [], dir, { NO_COLOR: '1' });
     expect(plain.shown).not.toContain('\u001b');
-    expect(plain.shown).toMatch(/^ok {7}node /m);
+    expect(plain.shown).toMatch(/^\w+ +node /m);
   });
 });
