@@ -124,7 +124,10 @@ function judgeFileSystem({ dir, fileSystem, isInUse }: StoreFacts, syncMs: numbe
 function judgePermissions({ dir, mode }: StoreFacts): Diagnosis[] {
   if (mode === undefined || (mode & 0o022) === 0) return [];
   const what = `other users can write there (mode ${(mode & 0o777).toString(8)}): they can put in what clients get`;
-  return [found('problem', 'store', what, `chmod 700 ${dir}`, dir)];
+  // A directory that is for all users, such as /tmp, has the sticky bit.
+  const advice =
+    (mode & 0o1000) === 0 ? `chmod 700 ${dir}` : `a directory of its own: store.dir (--dir) ${dir}/rangeway`;
+  return [found('problem', 'store', what, advice, dir)];
 }
 
 /** As in the store: so many bytes stay free, or a quarter of a smaller disk. */

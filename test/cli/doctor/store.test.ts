@@ -93,6 +93,7 @@ describe('judgeStore', () => {
       0o40775,
       `problem store [${dir}] other users can write there (mode 775): they can put in what clients get → chmod 700 ${dir}`,
     ],
+    [0o41777, `→ a directory of its own: store.dir (--dir) ${dir}/rangeway`],
     [0o40777, `problem store [${dir}] other users can write there (mode 777)`],
   ])('permissions %o', (mode, want) => {
     const lines = complaints({ mode });
