@@ -1,18 +1,38 @@
 #!/usr/bin/env node
-// Starts the command line. Its syntax is one that an old Node can read too, so that it can say what it needs.
+// Starts the command line. Node 12 can read this file too (so no `??`, `?.` or `await` outside of functions), so that an old Node
+// gets one line that says what to install, and no syntax error.
+
+import { existsSync } from 'node:fs';
 
 const neededMajor = 24;
+const betterMajor = 26;
+
+/** A checkout has the source; a package has what was built of it. */
+const source = new URL('../src/cli/main.ts', import.meta.url);
 
 if (Number.parseInt(process.versions.node, 10) < neededMajor) {
-  process.stderr.write(
-    `rangeway needs Node ${neededMajor} or newer; this is ${process.version}. Install a newer one: https://nodejs.org\n`,
-  );
+  process.stderr.write(`${describeOldNode()}\n`);
   process.exitCode = 1;
 } else {
   silenceKnownWarnings();
-  importCommandLine()
-    .then((commandLine) => commandLine.run(process.argv.slice(2)))
-    .then(exitWhenWritten);
+  importCommandLine().then(
+    (commandLine) => commandLine.run(process.argv.slice(2)).then(exitWhenWritten),
+    refuseWithoutDependencies,
+  );
+}
+
+function describeOldNode() {
+  const found = `rangeway needs Node ${neededMajor} or newer; ${process.execPath} is ${process.version}`;
+  const inCheckout = ', or run "npm ci" and then "npm start -- …" in this checkout: it brings its own';
+  return `${found}. Install Node ${betterMajor} (https://nodejs.org)${existsSync(source) ? inCheckout : ''}.`;
+}
+
+/** A checkout has no dependencies before `npm ci`. Any other failure is a fault of this program. */
+function refuseWithoutDependencies(error) {
+  const isMissing = error.code === 'ERR_MODULE_NOT_FOUND' && /^Cannot find package /.test(error.message);
+  if (!isMissing || !existsSync(source)) throw error;
+  process.stderr.write('rangeway: its dependencies are not installed: run "npm ci" in this checkout first\n');
+  process.exitCode = 1;
 }
 
 /**
@@ -27,18 +47,18 @@ function silenceKnownWarnings() {
 }
 
 /**
- * A checkout has the source, which Node runs as it is. To strip its types anew would take half of each start, so what came of it is
- * kept beside the dependencies, for workers too. A package has what was built of it: Node strips no types there.
+ * Node runs the source of a checkout as it is. To strip its types anew would take half of each start, so what came of it is kept
+ * beside the dependencies, for workers too. Node strips no types in a package.
  */
 async function importCommandLine() {
-  const { existsSync } = await import('node:fs');
-  const source = new URL('../src/cli/main.ts', import.meta.url);
   if (!existsSync(source)) return import(new URL('../dist/cli/main.js', import.meta.url).href);
   const { enableCompileCache } = await import('node:module');
   const { fileURLToPath } = await import('node:url');
-  process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
-    new URL('../node_modules/.cache/node-compile-cache', import.meta.url),
-  );
+  if (process.env.NODE_COMPILE_CACHE === undefined) {
+    process.env.NODE_COMPILE_CACHE = fileURLToPath(
+      new URL('../node_modules/.cache/node-compile-cache', import.meta.url),
+    );
+  }
   enableCompileCache();
   return import(source.href);
 }

@@ -275,7 +275,9 @@ describe('the architecture of src', () => {
   it('imports node:http, node:net and their kin only where connections are made, and where addresses are parsed', () => {
     const strays = importsOf(false)
       .filter(({ specifier }) => /^node:(http|https|http2|net|tls|dgram)$/.test(specifier))
-      .filter(({ file }) => !/^(embed|listener|admin|fleet|cli\/demo|cli\/admin|cli\/warm)\//.test(file.name))
+      .filter(
+        ({ file }) => !/^(embed|listener|admin|fleet|cli\/demo|cli\/admin|cli\/doctor|cli\/warm)\//.test(file.name),
+      )
       // Connections to origins.
       .filter(({ file }) => !/^origin\/(http2\/[\w-]+|undici-origin|tls-closure)\.ts$/.test(file.name))
       .filter(({ file }) => !/^(config\/address|guard\/client)\.ts$/.test(file.name))

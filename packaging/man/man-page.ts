@@ -47,6 +47,8 @@ const sections: readonly (readonly [heading: string, body: readonly Paragraph[]]
     [
       ['rangeway http://127.0.0.1:3000', 'Serves the origin on port 8080 of this machine.'],
       ['rangeway https://example.org --listen 0.0.0.0:80', 'Serves it to all who can reach this machine.'],
+      ['rangeway init', 'Asks a few questions, and writes a configuration file.'],
+      ['rangeway doctor -c rangeway.jsonc', 'Checks this machine for it, and says what to change.'],
       ['rangeway purge /film.mp4', 'Removes a stored response.'],
       ['rangeway schema > rangeway.schema.json', 'Writes the description of every option of a configuration file.'],
     ],

@@ -21,6 +21,7 @@ import type { DemoOptions } from './demo/demo.ts';
 import { type CliIo, exitCode } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
 import { check, type ServeFlags, serve } from './serve.ts';
+import { addSetupCommands } from './setup-commands.ts';
 import type { SignFlags } from './sign.ts';
 import type { TopFlags } from './top/top.ts';
 import { parseRate } from './warm/pace.ts';
@@ -35,9 +36,14 @@ const usage = `[serve] <origin> [options]
        rangeway top | ls | purge | warm | reload | explain | dashboard | health [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
-       rangeway demo [options]`;
+       rangeway demo [options]
+       rangeway init [FILE] [options]
+       rangeway doctor [ORIGIN] [options]
+       rangeway completion bash | zsh | fish`;
 
 const HOUR_MS = 3_600_000;
+
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
 
 const examples = `
 Examples:
@@ -74,6 +80,7 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   addHashPassword(program, io, end);
   addSign(program, io, end);
   addDemo(program, io, end);
+  addSetupCommands(program, serving, io, end);
   addWorker(program, io, end);
   // `serve` is the default command, so the help of the program lists its flags.
   return program.configureHelp({
@@ -90,7 +97,7 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     .option('-c, --config <file>', 'a configuration file; flags take precedence over it')
     .option('--store <disk|memory>', 'where responses are kept (default: disk)')
     .option(
-      '--dir <path>',
+      '--dir <directory>',
       'the directory of the disk store (default: rangeway/<host>-<port> in ~/.cache; a temporary one for port 0)',
     )
     .option('--max-size <size>', 'how much is kept, such as 50GB (default: 10GB on disk, 256MB in memory)')
@@ -101,7 +108,7 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
       parseTime,
     )
     .option(
-      '--origin-host <origin|keep|name>',
+      '--origin-host <origin|keep|NAME>',
       "the Host that the origin sees: its own, the client's, or a name (default: origin)",
     )
     .option(
@@ -114,8 +121,8 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
       "where health, metrics and the API are served besides the Unix socket in the store's directory; off: nowhere at all",
     )
     .option('--admin-token <source>', 'where the token of the API is: env:NAME or file:PATH, never the token itself')
-    .option('--log-level <level>', 'trace, debug, info, warn, error or silent (default: info)')
-    .option('--log-format <format>', 'auto, pretty or json (default: auto: pretty on a terminal)')
+    .addOption(new Option('--log-level <level>', 'the minimum level that is logged (default: info)').choices(logLevels))
+    .option('--log-format <auto|pretty|json>', 'the format of the log (default: auto: pretty on a terminal)')
     .allowExcessArguments()
     .action(async (origin: string | undefined, flags: ServeFlags) => {
       const complaint = complainAbout(origin, command.args, flags, program);
@@ -352,8 +359,8 @@ function addWarm(program: Command, io: CliIo, end: End): void {
       .option('--sitemap <url|file>', 'the URLs of a sitemap, also of an index; may be given more than once', collect)
       .option('--manifest <url>', 'an HLS playlist, with its segments; may be given more than once', collect)
       .option(
-        '--rendition <which>',
-        'of a playlist with several: all, best, lowest, or 720p (default: all)',
+        '--rendition <all|best|lowest|720p>',
+        'which of several in a playlist, also by height (default: all)',
         parseRendition,
       )
       .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)
@@ -411,7 +418,7 @@ function withAdminFlags(command: Command): Command {
       'its admin listener: a URL, [host:]port or unix:PATH (default: $RANGEWAY_ADMIN, or that of the server that runs here)',
     )
     .option('-c, --config <file>', 'the server with this configuration file, in place of --admin')
-    .option('--dir <path>', 'the server with its store in this directory, in place of --admin')
+    .option('--dir <directory>', 'the server with its store in this directory, in place of --admin')
     .option('--token <source>', 'where its token is: env:NAME or file:PATH (default: $RANGEWAY_ADMIN_TOKEN)');
 }
 

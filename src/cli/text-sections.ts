@@ -1,6 +1,6 @@
 /** Formats text for people: labelled sections, times and sizes. */
 
-/** The column where the text of a section begins, and the longest line that is not broken between words. */
+/** The column where the text of a section begins by default, and the longest line that is not broken between words. */
 const INDENT = 13;
 const WIDTH = 100;
 
@@ -10,11 +10,14 @@ export interface Section {
   readonly lines: readonly string[];
 }
 
-/** Formats the sections that have lines. Every line ends with a line feed; long ones are broken between words. */
-export function formatSections(sections: readonly Section[]): string {
+/**
+ * Formats the sections that have lines. Every line ends with a line feed; long ones are broken between words. `indent` is the
+ * column where texts begin.
+ */
+export function formatSections(sections: readonly Section[], indent = INDENT): string {
   return sections
     .filter(({ lines }) => lines.length > 0)
-    .map(formatSection)
+    .map((section) => formatSection(section, indent))
     .join('');
 }
 
@@ -36,19 +39,19 @@ export function duration(ms: number): string {
   return `${Math.floor(ms / size)} ${name}${next === 0 ? '' : ` ${next} ${nextName}`}`;
 }
 
-function formatSection({ label, lines }: Section): string {
-  return lines.map((line, index) => `${wrapped((index === 0 ? label : '').padEnd(INDENT), line)}\n`).join('');
+function formatSection({ label, lines }: Section, indent: number): string {
+  return lines.map((line, index) => `${wrapped((index === 0 ? label : '').padEnd(indent), line, indent)}\n`).join('');
 }
 
 /** Breaks a line between words. A long word stays whole, so that it can be copied. */
-function wrapped(start: string, line: string): string {
+function wrapped(start: string, line: string, indent: number): string {
   const lines: string[] = [];
   let current = start;
   let isEmpty = true;
   for (const word of line.split(/(?<=\S) (?=\S)/)) {
     if (!isEmpty && current.length + 1 + word.length > WIDTH) {
       lines.push(current);
-      current = ' '.repeat(INDENT + 2);
+      current = ' '.repeat(indent + 2);
       isEmpty = true;
     }
     current += isEmpty ? word : ` ${word}`;
@@ -81,4 +84,11 @@ export function sizeText(bytes: number): string {
   // Truncated: rounding up would show more bytes than there are.
   const shown = at === 0 || count >= 10 ? Math.floor(count) : Math.floor(count * 10) / 10;
   return `${shown} ${sizeUnits[at]}`;
+}
+
+/** Formats bytes as the value of an option, rounded down: `37GB`, `4600MB`. Never less than `1MB`. */
+export function optionSize(bytes: number): string {
+  const unit = bytes >= 1e13 ? 'TB' : bytes >= 1e10 ? 'GB' : 'MB';
+  const unitBytes = { MB: 1e6, GB: 1e9, TB: 1e12 }[unit];
+  return `${Math.max(1, Math.floor(bytes / unitBytes))}${unit}`;
 }

@@ -1,6 +1,6 @@
 /**
  * Reads a configuration from a file or a value. The result is a `Config` or all its problems; an error in the JSON has a line
- * and a column.
+ * and a column. Files are JSON with comments (`JsonScanner`).
  */
 
 import { readFile } from 'node:fs/promises';
@@ -36,12 +36,15 @@ export async function readConfig(file: string): Promise<ConfigText> {
   }
 }
 
-/** Parses a JSON text. A fault is reported with its line and column. A byte order mark at the start is skipped. */
+/**
+ * Parses a JSON text, which may have comments (`JsonScanner`). A fault is reported with its line and column. A byte order mark at
+ * the start is skipped.
+ */
 export function parseConfigText(text: string): ConfigText {
-  const json = text.replace(/^\uFEFF/, '');
-  const fault = findJsonFault(json);
-  if (fault !== undefined) return invalid(`line ${fault.line}, column ${fault.column}: ${fault.message}`);
-  return { kind: 'ok', value: JSON.parse(json) };
+  const scanned = scanJson(text.replace(/^\uFEFF/, ''));
+  if (scanned.kind === 'ok') return { kind: 'ok', value: JSON.parse(scanned.json) };
+  const { line, column, message } = scanned.fault;
+  return invalid(`line ${line}, column ${column}: ${message}`);
 }
 
 /** Checks a value and fills in the defaults. Relative paths in it are resolved against `directory`. */
@@ -136,26 +139,34 @@ interface JsonFault {
 }
 
 const maxDepth = 100;
-const whiteSpace = /[ \t\r\n]*/y;
+/** White space of JSON, and comments: to the end of the line, and between the marks of C. */
+const ignored = /(?:[ \t\r\n]+|\/\/[^\r\n]*|\/\*[\s\S]*?\*\/)*/y;
 // Control characters must be escaped within a string (RFC 8259 §7).
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the grammar excludes
 const textPattern = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const wordPattern = /(?:true|false|null)(?![\w$])/y;
 
-/**
- * Returns the first fault of a JSON text (RFC 8259); undefined where there is none. It is stricter than `JSON.parse` in two
- * ways: a duplicate name in an object is a fault (`JSON.parse` silently drops the first), and nesting has a limit.
- */
+/** Returns the first fault of a text; undefined where there is none. See `JsonScanner` for what is accepted. */
 export function findJsonFault(text: string): JsonFault | undefined {
+  const scanned = scanJson(text);
+  return scanned.kind === 'fault' ? scanned.fault : undefined;
+}
+
+/** A text without what JSON does not know, or its first fault. */
+type ScannedJson =
+  | { readonly kind: 'ok'; readonly json: string }
+  | { readonly kind: 'fault'; readonly fault: JsonFault };
+
+function scanJson(text: string): ScannedJson {
   const scanner = new JsonScanner(text);
   try {
-    scanner.scanDocument();
-    return undefined;
+    return { kind: 'ok', json: scanner.scanDocument() };
   } catch (thrown) {
     if (!(thrown instanceof FaultFound)) throw thrown;
     const before = text.slice(0, thrown.at).split('\n');
-    return { line: before.length, column: (before.at(-1) ?? '').length + 1, message: thrown.message };
+    const fault = { line: before.length, column: (before.at(-1) ?? '').length + 1, message: thrown.message };
+    return { kind: 'fault', fault };
   }
 }
 
@@ -168,23 +179,42 @@ class FaultFound extends Error {
   }
 }
 
-/** Walks through a text by the grammar of JSON; throws `FaultFound` where the text breaks it. */
+/**
+ * Walks through a text by the grammar of JSON (RFC 8259); throws `FaultFound` where the text breaks it. Comments are accepted, and
+ * so is a comma before a closing bracket, because lines are commented out and in. It is stricter than `JSON.parse` in two ways: a
+ * duplicate name in an object is a fault (`JSON.parse` silently drops the first), and nesting has a limit.
+ */
 class JsonScanner {
   readonly #text: string;
   #at = 0;
+  /** What JSON does not have: comments, and commas before closing brackets. */
+  readonly #extras: { readonly start: number; readonly end: number }[] = [];
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  scanDocument(): void {
+  /** Returns the text as JSON. */
+  scanDocument(): string {
     this.#scanValue(0);
-    this.#skipWhiteSpace();
+    this.#skipIgnored();
     if (this.#at < this.#text.length) this.#fail('expected nothing more');
+    return this.#withoutExtras();
+  }
+
+  /** Returns the text with a space in place of each extra. */
+  #withoutExtras(): string {
+    let json = '';
+    let keptTo = 0;
+    for (const { start, end } of this.#extras.toSorted((one, other) => one.start - other.start)) {
+      json += `${this.#text.slice(keptTo, start)} `;
+      keptTo = end;
+    }
+    return json + this.#text.slice(keptTo);
   }
 
   #scanValue(depth: number): void {
-    this.#skipWhiteSpace();
+    this.#skipIgnored();
     if (depth > maxDepth) this.#fail('nested too deeply');
     if (this.#take('{')) this.#scanObject(depth);
     else if (this.#take('[')) this.#scanList(depth);
@@ -202,7 +232,7 @@ class JsonScanner {
       const name = this.#scanText();
       if (names.has(name)) throw new FaultFound(start, `"${name}" is given twice`);
       names.add(name);
-      this.#skipWhiteSpace();
+      this.#skipIgnored();
       if (!this.#take(':')) this.#fail('expected ":"');
       this.#scanValue(depth + 1);
     }
@@ -214,18 +244,20 @@ class JsonScanner {
 
   /** Checks whether there is a first member; consumes the closing bracket if not. */
   #hasFirst(close: string): boolean {
-    this.#skipWhiteSpace();
+    this.#skipIgnored();
     return !this.#take(close);
   }
 
   /** Checks whether there is another member behind a comma; consumes the closing bracket if not. */
   #hasNext(close: string): boolean {
-    this.#skipWhiteSpace();
+    this.#skipIgnored();
     if (this.#take(close)) return false;
+    const comma = this.#at;
     if (!this.#take(',')) this.#fail(`expected "," or "${close}"`);
-    this.#skipWhiteSpace();
-    if (this.#peek() === close) this.#fail(`no comma may stand before "${close}"`);
-    return true;
+    this.#skipIgnored();
+    if (!this.#take(close)) return true;
+    this.#extras.push({ start: comma, end: comma + 1 });
+    return false;
   }
 
   #scanText(): string {
@@ -235,8 +267,10 @@ class JsonScanner {
     return String(JSON.parse(text));
   }
 
-  #skipWhiteSpace(): void {
-    this.#match(whiteSpace);
+  /** Skips white space and comments. */
+  #skipIgnored(): void {
+    const start = this.#at;
+    if (this.#match(ignored)?.includes('/') === true) this.#extras.push({ start, end: this.#at });
   }
 
   #peek(): string | undefined {
@@ -259,7 +293,7 @@ class JsonScanner {
   #fail(message: string): never {
     const rest = this.#text.slice(this.#at, this.#at + 2);
     if (rest === '') throw new FaultFound(this.#at, 'the text ends too early');
-    if (rest === '//' || rest === '/*') throw new FaultFound(this.#at, 'comments are not part of JSON');
+    if (rest === '/*') throw new FaultFound(this.#at, 'the comment does not end: expected "*/"');
     throw new FaultFound(this.#at, message);
   }
 }

@@ -71,7 +71,7 @@ const ownerOnly = 0o600;
 export async function openAdmin({ admin }: Pick<Config, 'admin'>, ground: AdminGround): Promise<Admin | undefined> {
   if (admin === undefined || admin === 'off') return undefined;
   const { token: source, hosts } = admin;
-  let isToken = source === undefined ? undefined : (await readToken(source)).isToken;
+  let isToken = source === undefined ? undefined : (await readAdminToken(source)).isToken;
   const listener = await openAdminListener({
     ...ground,
     socket: await openSocket(placeOf(admin), 'admin'),
@@ -86,7 +86,7 @@ export async function openAdmin({ admin }: Pick<Config, 'admin'>, ground: AdminG
     dashboard: ground.dashboard.url,
     async renewToken() {
       if (source === undefined) return;
-      const { text, isToken: isNew } = await readToken(source);
+      const { text, isToken: isNew } = await readAdminToken(source);
       // A browser may have logged in with the previous token, which is no longer valid.
       if (isToken?.(text) === false) {
         ground.sessions.endAll();
@@ -188,7 +188,8 @@ function reachOf({ listen }: AdminConfig): Reach {
   return isLoopback(listen.host) ? 'machine' : 'network';
 }
 
-async function readToken(
+/** Reads the token of the API, with the check of a text. Rejects, with the name of the source, where it cannot be used. */
+export async function readAdminToken(
   source: SecretSource,
 ): Promise<{ readonly text: string; readonly isToken: (text: string) => boolean }> {
   const token = await readSecret(source);

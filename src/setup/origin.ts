@@ -158,7 +158,8 @@ function checkOf({ health: { check }, host }: OriginConfig): OriginGroupOptions[
   return { path, intervalMs: secondsToMs(intervalSeconds), timeoutMs: secondsToMs(timeoutSeconds), passes, fieldsFor };
 }
 
-async function readOriginTls({ caFile, certFile, keyFile, insecureTls }: OriginConfig): Promise<Route['tls']> {
+/** Reads the TLS files of an origin. Rejects, with the name of the file, where one cannot be read or used. */
+export async function readOriginTls({ caFile, certFile, keyFile, insecureTls }: OriginConfig): Promise<Route['tls']> {
   const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8');
   if (ca !== undefined) parseCertificate(ca, caFile as string);
   if (certFile === undefined || keyFile === undefined) return { ca, rejectUnauthorized: !insecureTls };

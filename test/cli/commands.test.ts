@@ -63,6 +63,7 @@ describe('help and version', () => {
       'hash-password',
       'sign',
       'demo',
+      'completion',
       'help',
     ])
       expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
@@ -188,7 +189,12 @@ describe('misuse exits with 2 and a hint', () => {
       '--admin-token',
       'env:X',
     ],
-    ['rangeway: --log-level: expected "trace", "debug"', origin, '--log-level', 'loud'],
+    [
+      "rangeway: option '--log-level <level>' argument 'loud' is invalid. Allowed choices are trace, debug, info,",
+      origin,
+      '--log-level',
+      'loud',
+    ],
     ['rangeway: --log-format: expected "auto", "pretty" or "json"', origin, '--log-format', 'xml'],
     [`rangeway: <origin> and the routes of ${good} exclude each other`, origin, '--config', good],
     [

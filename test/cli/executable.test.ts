@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -25,6 +25,32 @@ function runIn(env: NodeJS.ProcessEnv, preloaded: string, ...argv: string[]) {
   return { status, stdout, stderr };
 }
 
+/** Creates a copy of the checkout without its dependencies. */
+function createCheckout(): string {
+  const checkout = mkdtempSync(join(dir, 'checkout-'));
+  for (const name of ['bin', 'src', 'package.json']) {
+    cpSync(join(dirname(executable), '..', name), join(checkout, name), { recursive: true });
+  }
+  return checkout;
+}
+
+/** Runs an npm script with the Node of this test, and these options of every Node. */
+function runNpm(checkout: string, script: string, options: string) {
+  const { PATH = '' } = process.env;
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${PATH}`, NODE_OPTIONS: options };
+  const { status, stderr } = spawnSync('npm', ['--silent', ...script.split(' ')], {
+    encoding: 'utf8',
+    cwd: checkout,
+    env,
+  });
+  return { status, stderr };
+}
+
+function oldNodeLine(version: string): string {
+  const install = 'Install Node 26 (https://nodejs.org), or run "npm ci" and then "npm start -- …" in this checkout';
+  return `rangeway needs Node 24 or newer; ${process.execPath} is ${version}. ${install}: it brings its own.\n`;
+}
+
 function pretendVersion(version: string): string {
   return `
     Object.defineProperty(process, 'version', { value: 'v${version}' });
@@ -37,7 +63,35 @@ describe('bin/rangeway.js', () => {
     expect(runAfter(pretendVersion(version), '--version')).toEqual({
       status: 1,
       stdout: '',
-      stderr: `rangeway needs Node 24 or newer; this is v${version}. Install a newer one: https://nodejs.org\n`,
+      stderr: oldNodeLine(`v${version}`),
+    });
+  });
+
+  it('has no syntax that an old Node cannot read', () => {
+    const text = readFileSync(executable, 'utf8').replaceAll(/^\s*(?:\/\/|\/?\*).*$/gm, '');
+    // Nullish coalescing and assignment, optional chaining, private members, static blocks, regular expressions with v, digits
+    // with _, `await` at the top level.
+    const newer = /\?\?|\?\.\D|&&=|\|\|=|\.#|\bstatic \{|\/v\b|\d_\d|^await\b/m;
+    for (const line of ['a ??= 1;', 'b?.c();', 'const big = 1_000;', 'await import(x);']) expect(line).toMatch(newer);
+    expect(text).toContain('import(');
+    expect(text).not.toMatch(newer);
+  });
+
+  it.each([
+    ['npm start', 'start'],
+    ['npm run demo', 'run demo'],
+  ])('%s says the same in a checkout without dependencies, at once', (_line, script) => {
+    const checkout = createCheckout();
+    const preload = join(dir, 'old.cjs');
+    // npm itself runs with the version that it has.
+    writeFileSync(preload, `if (/rangeway\\.js$/.test(process.argv[1])) {${pretendVersion('20.20.2')}}`);
+    expect(runNpm(checkout, script, `--require ${preload}`)).toEqual({ status: 1, stderr: oldNodeLine('v20.20.2') });
+  });
+
+  it('says that the dependencies of a checkout are missing', () => {
+    expect(runNpm(createCheckout(), 'start', '')).toEqual({
+      status: 1,
+      stderr: 'rangeway: its dependencies are not installed: run "npm ci" in this checkout first\n',
     });
   });
 

@@ -350,8 +350,8 @@ describe('parseConfigText', () => {
   });
 
   it('reports line and column of a fault', () => {
-    const problem = { path: '', message: 'line 2, column 10: no comma may stand before "}"' };
-    expect(parseConfigText('{\n  "a": 1,}')).toEqual({ kind: 'invalid', problems: [problem] });
+    const problem = { path: '', message: 'line 3, column 3: expected "," or "}"' };
+    expect(parseConfigText('{ // a\n  "a": 1\n  "b": 2,}')).toEqual({ kind: 'invalid', problems: [problem] });
   });
 });
 

@@ -11,7 +11,7 @@ import { openStatusLine } from '../terminal/status-line.ts';
 import { safeLine } from '../terminal/style.ts';
 import { formatSections, printableJson, replaceTerminalControls, type Section } from '../text-sections.ts';
 import { type Finding, findAll } from './findings.ts';
-import { type Failure, type Observations, observeOrigin } from './questions.ts';
+import { type Observations, observeOrigin } from './questions.ts';
 
 /** The flags of the command. */
 export interface ProbeFlags {
@@ -21,7 +21,7 @@ export interface ProbeFlags {
 }
 
 /** The origin, and the target to ask it for. */
-interface Place {
+export interface ProbedPlace {
   /** As in a configuration. */
   readonly originUrl: string;
   /** Origin-form. */
@@ -43,12 +43,36 @@ export async function probe(
   io: CliIo,
   now: () => number,
 ): Promise<number> {
-  const place = readPlace(origin, path);
+  const place = readProbedPlace(origin, path);
   if (place === undefined) return fail(io, '[path]: expected a path that begins with "/"', exitCode.misused);
+  const probed = await probePlace(place, flags, io, now);
+  if (probed.kind === 'invalid') return fail(io, describeProblems(probed.problems), exitCode.misused);
+  if (probed.kind === 'failed') {
+    const advice = probed.isCertificateRefused ? '; --insecure probes it all the same' : '';
+    return fail(io, `${probed.reason}${advice}`, exitCode.failed);
+  }
+  const { observations, findings } = probed;
+  io.stdout.write(flags.json === true ? jsonText(place, observations, findings) : formatFindings(place, findings));
+  return observations.whole.status === 200 ? exitCode.done : exitCode.failed;
+}
+
+/** What came of probing an origin. `reason` is for people. */
+export type ProbeOutcome =
+  | { readonly kind: 'probed'; readonly observations: Observations; readonly findings: readonly Finding[] }
+  | { readonly kind: 'failed'; readonly reason: string; readonly isCertificateRefused: boolean }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] };
+
+/** Asks an origin for a target, and says so on the status line; never rejects. `now` returns epoch milliseconds. */
+export async function probePlace(
+  place: ProbedPlace,
+  { header, insecure }: Pick<ProbeFlags, 'header' | 'insecure'>,
+  io: CliIo,
+  now: () => number,
+): Promise<ProbeOutcome> {
   const isEncrypted = place.originUrl.startsWith('https:');
-  const insecureTls = isEncrypted && flags.insecure === true;
+  const insecureTls = isEncrypted && insecure === true;
   const checked = routeFor({ url: place.originUrl, insecureTls });
-  if (checked.kind === 'invalid') return fail(io, describeProblems(checked.problems), exitCode.misused);
+  if (checked.kind === 'invalid') return checked;
   const route = checked.route;
 
   await using resources = new AsyncDisposableStack();
@@ -62,20 +86,27 @@ export async function probe(
     origin: await open(route.origin),
     http2Origin: isEncrypted ? await open({ ...route.origin, protocol: 'http2' }) : undefined,
     target: place.target,
-    fields: fieldsFor(url, flags.header),
+    fields: fieldsFor(url, header),
     now,
     signal: AbortSignal.timeout(ALL_MS),
     onAsk: (method, added) => status.show(`asking: ${describeQuestion(method, place.target, added)}`),
   });
   status[Symbol.dispose]();
-  if ('kind' in found) return fail(io, describeFailure(url, found), exitCode.failed);
+  if ('kind' in found) {
+    const reason = replaceTerminalControls(`${url.href} cannot be asked: ${found.detail}`);
+    return { kind: 'failed', reason, isCertificateRefused: found.code === 'origin_certificate_refused' };
+  }
   const findings = findAll(found, route.cache, { isEncrypted, isVerified: !insecureTls });
-  io.stdout.write(flags.json === true ? jsonText(place, found, findings) : formatFindings(place, findings));
-  return found.whole.status === 200 ? exitCode.done : exitCode.failed;
+  return { kind: 'probed', observations: found, findings };
+}
+
+/** Formats findings as labelled lines; text from the origin is in them as it was sent. */
+export function formatProbed(findings: readonly Finding[]): string {
+  return formatSections(findings.map(sectionOf));
 }
 
 /** Without `path`, `origin` names the resource to ask for. With it, `origin` is a base URL. Undefined where `path` is no path. */
-function readPlace(origin: string, path: string | undefined): Place | undefined {
+export function readProbedPlace(origin: string, path: string | undefined): ProbedPlace | undefined {
   if (path !== undefined && !/^\/[^\s#]*$/.test(path)) return undefined;
   const url = URL.canParse(origin) ? new URL(origin) : undefined;
   const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:';
@@ -126,22 +157,16 @@ function fieldsFor(url: URL, given: Fields = []): Fields {
   return [...own.filter(([name]) => !added.some(([other]) => other === name)), ...added];
 }
 
-function describeFailure(url: URL, { code, detail }: Failure): string {
-  const advice = code === 'origin_certificate_refused' ? '; --insecure probes it all the same' : '';
-  return replaceTerminalControls(`${url.href} cannot be asked: ${detail}${advice}`);
-}
-
-function jsonText({ originUrl, target }: Place, { whole }: Observations, findings: readonly Finding[]): string {
+function jsonText({ originUrl, target }: ProbedPlace, { whole }: Observations, findings: readonly Finding[]): string {
   const value = { version: VERSION, origin: originUrl, target, status: whole.status, findings };
   return `${printableJson(value, 2)}\n`;
 }
 
-function formatFindings({ originUrl, target }: Place, findings: readonly Finding[]): string {
-  const sections = findings.map(sectionOf);
+function formatFindings({ originUrl, target }: ProbedPlace, findings: readonly Finding[]): string {
   const lacks = findings.filter(({ isLack }) => isLack).map(({ topic }) => topicNames[topic]);
   const sum = lacks.length === 0 ? 'nothing is missing' : `missing: ${lacks.join(', ')}`;
   return replaceTerminalControls(
-    `GET ${target} of ${originUrl}\n\n${formatSections(sections)}\n${formatSections([{ label: 'in short', lines: [sum] }])}`,
+    `GET ${target} of ${originUrl}\n\n${formatProbed(findings)}\n${formatSections([{ label: 'in short', lines: [sum] }])}`,
   );
 }
 

@@ -80,29 +80,29 @@ const LONG_AGO = 'Thu, 01 Jan 1970 00:00:01 GMT';
 
 /** Sends the requests one after the other. Resolves with the failure where the first one is not answered. Never rejects. */
 export async function observeOrigin(inquiry: ProbeRequest): Promise<Observations | Failure> {
-  const whole = await ask(inquiry, 'GET', [], true);
+  const whole = await askOrigin(inquiry, 'GET', [], true);
   if (whole.kind === 'failure') return whole;
-  const http2 = inquiry.http2Origin && (await ask({ ...inquiry, origin: inquiry.http2Origin }, 'GET'));
+  const http2 = inquiry.http2Origin && (await askOrigin({ ...inquiry, origin: inquiry.http2Origin }, 'GET'));
   const h2 = http2 === undefined ? {} : { http2 };
   // Further requests show nothing about an error or a redirect.
   if (whole.status !== 200) return { whole, ...h2 };
-  const head = await ask(inquiry, 'HEAD');
-  const encoded = await ask(inquiry, 'GET', [['accept-encoding', 'gzip, br']]);
+  const head = await askOrigin(inquiry, 'HEAD');
+  const encoded = await askOrigin(inquiry, 'GET', [['accept-encoding', 'gzip, br']]);
   return { whole, ...h2, head, encoded, ...(await askConditional(inquiry, whole)), ...(await askRanges(inquiry)) };
 }
 
 async function askConditional(inquiry: ProbeRequest, whole: ProbeAnswer): Promise<Pick<Observations, 'conditional'>> {
   const conditions = conditionalFields(whole);
-  return conditions.length === 0 ? {} : { conditional: await ask(inquiry, 'GET', conditions) };
+  return conditions.length === 0 ? {} : { conditional: await askOrigin(inquiry, 'GET', conditions) };
 }
 
 async function askRanges(
   inquiry: ProbeRequest,
 ): Promise<Pick<Observations, 'firstByte' | 'lastByte' | 'otherVersion'>> {
-  const firstByte = await ask(inquiry, 'GET', [['range', 'bytes=0-0']]);
+  const firstByte = await askOrigin(inquiry, 'GET', [['range', 'bytes=0-0']]);
   if (firstByte.kind === 'failure' || firstByte.status !== 206) return { firstByte };
-  const lastByte = await ask(inquiry, 'GET', [['range', 'bytes=-1']]);
-  const otherVersion = await ask(inquiry, 'GET', [
+  const lastByte = await askOrigin(inquiry, 'GET', [['range', 'bytes=-1']]);
+  const otherVersion = await askOrigin(inquiry, 'GET', [
     ['range', 'bytes=0-0'],
     ['if-range', otherVersionOf(firstByte)],
   ]);
@@ -115,8 +115,11 @@ function otherVersionOf({ fields }: ProbeAnswer): string {
   return isDated ? LONG_AGO : NO_VERSION;
 }
 
-/** Sends one request. With `isEndRead`, `brokenBy` is filled in. */
-async function ask(
+/**
+ * Sends one request, with `added` fields besides those of the inquiry. With `isEndRead`, `brokenBy` is filled in. Never rejects; the
+ * body of the response is closed.
+ */
+export async function askOrigin(
   inquiry: ProbeRequest,
   method: 'GET' | 'HEAD',
   added: Fields = [],

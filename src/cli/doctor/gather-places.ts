@@ -1,0 +1,129 @@
+/** Binds the places of a configuration for a moment, as the server does at its start, and finds the processes that hold them. */
+
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { basename } from 'node:path';
+import { formatListenPlace, type ListenPlace } from '../../config/address.ts';
+import type { Config } from '../../config/schema.ts';
+import { ListenFault, openSocket } from '../../listener/accept/bind.ts';
+import { systemCode } from '../../store/disk/bodies/file-system.ts';
+import { readNumberFile } from './gather-machine.ts';
+import type { ListenRights, PlaceFacts, PlaceOutcome, PortHolder } from './places.ts';
+
+/** Reads which ports this user may open, and the umask. */
+export function gatherListenRights(): ListenRights {
+  const firstFree = readNumberFile('/proc/sys/net/ipv4/ip_unprivileged_port_start') ?? 1024;
+  return { userId: process.getuid?.(), firstFree, umask: process.umask() };
+}
+
+/**
+ * Binds all places, in their order, so that those that exclude each other are found too, and releases them at the end. Never rejects:
+ * what is wrong is a fact.
+ */
+export async function gatherPlaces({
+  listen,
+  admin,
+}: Pick<Config, 'listen' | 'admin'>): Promise<readonly PlaceFacts[]> {
+  await using sockets = new AsyncDisposableStack();
+  const places = listen.map(({ address, mode }, at) => ({ option: `listen[${at}]`, place: address, mode }));
+  if (typeof admin === 'object') places.push({ option: 'admin.listen', place: admin.listen, mode: 0o600 });
+  const facts: PlaceFacts[] = [];
+  for (const { option, place, mode } of places) {
+    facts.push({ option, place, mode, outcome: await bindPlace(place, mode, sockets) });
+  }
+  return facts;
+}
+
+async function bindPlace(
+  place: ListenPlace,
+  mode: number | undefined,
+  sockets: AsyncDisposableStack,
+): Promise<PlaceOutcome> {
+  if (place.kind === 'systemd') return { kind: 'passed' };
+  try {
+    const bound = place.kind === 'unix' ? { ...place, mode } : place;
+    sockets.adopt(await openSocket(bound, formatListenPlace(place)), (socket) => socket.close());
+    return { kind: 'free' };
+  } catch (error) {
+    return outcomeOf(error, place);
+  }
+}
+
+function outcomeOf(error: unknown, place: ListenPlace): PlaceOutcome {
+  const code = systemCode(error instanceof ListenFault ? (error.cause ?? error) : error) ?? '';
+  if (code === 'EADDRINUSE' && !(error instanceof ListenFault)) return { kind: 'held', by: findHolder(place) };
+  if (code === 'EACCES' && place.kind === 'tcp') {
+    return { kind: 'denied', firstFree: gatherListenRights().firstFree, nodePath: process.execPath };
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return { kind: 'failed', code, reason };
+}
+
+/** Finds the process that listens at a place; undefined where this user cannot see it. Needs Linux. */
+function findHolder(place: ListenPlace): PortHolder | undefined {
+  const inodes =
+    place.kind === 'tcp' ? listeningInodes(place.port) : place.kind === 'unix' ? socketInodes(place.path) : [];
+  const links = new Set(inodes.map((inode) => `socket:[${inode}]`));
+  const pid = namesIn('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .find((name) => namesIn(`/proc/${name}/fd`).some((fd) => links.has(linkOf(`/proc/${name}/fd/${fd}`))));
+  return pid === undefined ? undefined : describeProcess(pid);
+}
+
+/** Returns the inodes of the sockets that listen on a port (proc_net(5): state 0A). */
+function listeningInodes(port: number): string[] {
+  const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((table) =>
+    textOf(table)
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .flatMap(([, local, , state, , , , , , inode]) =>
+        local?.endsWith(end) === true && state === '0A' && inode !== undefined ? [inode] : [],
+      ),
+  );
+}
+
+function socketInodes(path: string): string[] {
+  return textOf('/proc/net/unix')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .flatMap(([, , , , , , inode, name]) => (name === path && inode !== undefined ? [inode] : []));
+}
+
+function describeProcess(pid: string): PortHolder {
+  const words = textOf(`/proc/${pid}/cmdline`).split('\0');
+  const comm = textOf(`/proc/${pid}/comm`).trim();
+  // A program that a Node or another interpreter runs is named too.
+  const script = words.slice(1).find((word) => /^[^-].*[./]/.test(word));
+  const isInterpreter = /^(?:node|python[\d.]*|ruby|perl|java|MainThread)$/.test(comm);
+  const name = isInterpreter && script !== undefined ? `${comm} ${basename(script)}` : comm;
+  return { pid: Number(pid), name: name === '' ? 'a process' : name, isRangeway: isRangeway(words) };
+}
+
+/** A server of several processes sets its title, which replaces the command line. */
+function isRangeway([program = '', ...rest]: readonly string[]): boolean {
+  return /^rangeway\b/.test(basename(program)) || rest.some((word) => /^rangeway(?:\.js)?$/.test(basename(word)));
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
+}
