@@ -3,6 +3,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { explanationSections } from '../../../src/cli/admin/explain-text.ts';
+import { replaceTerminalControls } from '../../../src/cli/text-sections.ts';
 import { ApiFailure, type ExplainQuestion } from '../api.ts';
 import type { ExplainReply } from '../api-types.ts';
 import { useApp } from '../app-context.ts';
@@ -216,7 +217,7 @@ function Explained({ explanation }: { readonly explanation: Explanation }): JSX.
               <div key={label}>
                 <dt>{label}</dt>
                 <dd>
-                  <pre>{lines.join('\n')}</pre>
+                  <pre>{replaceTerminalControls(lines.join('\n'))}</pre>
                 </dd>
               </div>
             ))}
