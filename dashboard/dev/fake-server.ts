@@ -16,6 +16,9 @@ export interface FakeData {
 
 const defaults: FakeData = { entries: 100_000, fills: 7, workers: 2 };
 
+/** The name of the cookie that says whether a browser is logged in. */
+const cookie = 'fake_session';
+
 /** How often an event is sent, in milliseconds. */
 const eventMs = 1000;
 
@@ -55,7 +58,6 @@ export class FakeServer {
   };
   readonly #counts = Array.from({ length: boundsMs.length + 1 }, () => 0);
   #at = Date.now() - 15 * 60_000;
-  #isLoggedIn = false;
 
   constructor(data: FakeData) {
     this.#data = data;
@@ -67,8 +69,9 @@ export class FakeServer {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://fake.invalid');
     const [name = '', rest = ''] = pathname.slice(1).split(/\/(.*)/);
     const body = await readBody(request);
-    if (name === 'session') return this.#answerSession(request.method ?? 'GET', response);
-    if (!this.#isLoggedIn) return send(response, 401, { title: 'Unauthorized', status: 401, detail: 'Log in first.' });
+    const isLoggedIn = request.headers.cookie?.includes(`${cookie}=in`) === true;
+    if (name === 'session') return answerSession(request.method ?? 'GET', isLoggedIn, response);
+    if (!isLoggedIn) return send(response, 401, { title: 'Unauthorized', status: 401, detail: 'Log in first.' });
     if (name === 'activity' && rest === 'stream') return this.#stream(response);
     if (name === 'activity') return send(response, 200, this.#activity());
     if (name === 'entries' && rest === '') return send(response, 200, this.#listEntries(searchParams));
@@ -86,12 +89,6 @@ export class FakeServer {
       return send(response, 204);
     }
     return send(response, 404, { title: 'Not Found', status: 404, detail: 'There is no such endpoint.' });
-  }
-
-  #answerSession(method: string, response: ServerResponse): void {
-    if (method !== 'GET') this.#isLoggedIn = method === 'POST';
-    const state = { loggedIn: this.#isLoggedIn, hasToken: true };
-    send(response, method === 'GET' ? 200 : 204, method === 'GET' ? state : undefined);
   }
 
   #stream(response: ServerResponse): void {
@@ -168,7 +165,7 @@ export class FakeServer {
       }
     }
     for (const [at, fill] of this.#fills.entries()) {
-      if (fill.receivedBytes === fill.sizeBytes) this.#fills[at] = this.#createFill(at + Math.floor(until / 1000));
+      if (fill.receivedBytes === fill.sizeBytes) this.#fills[at] = this.#createFill(at);
     }
   }
 
@@ -258,6 +255,15 @@ export class FakeServer {
     }));
     return [{ at: now, event: 'filled', detail: '41 MB in 12 s', uri: uriOf(4) }, ...requests].slice(0, limit);
   }
+}
+
+function answerSession(method: string, isLoggedIn: boolean, response: ServerResponse): void {
+  if (method === 'GET') {
+    send(response, 200, { loggedIn: isLoggedIn, hasToken: true });
+    return;
+  }
+  response.setHeader('set-cookie', `${cookie}=${method === 'POST' ? 'in' : 'out'}; HttpOnly; SameSite=Strict; Path=/`);
+  send(response, 204);
 }
 
 function uriOf(at: number): string {
