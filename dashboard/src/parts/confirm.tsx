@@ -25,18 +25,21 @@ export function ConfirmDialog({ question }: { readonly question: OpenQuestion })
   const id = useId();
   useEffect(() => {
     dialog.current?.showModal();
-    // The element closes itself before it is removed, because only then the browser gives the focus back.
-    return () => dialog.current?.close();
   }, []);
+  // The dialog is closed before it is removed: only then the browser gives the focus back.
+  const finish = (isConfirmed: boolean): void => {
+    dialog.current?.close();
+    answer(isConfirmed);
+  };
   return (
-    <dialog ref={dialog} class="dialog" aria-labelledby={id} onCancel={() => answer(false)}>
+    <dialog ref={dialog} class="dialog" aria-labelledby={id} onCancel={() => finish(false)}>
       <h2 id={id}>{title}</h2>
       <div class="dialog-body">{body}</div>
       <div class="dialog-actions">
-        <button type="button" class="button" onClick={() => answer(false)}>
+        <button type="button" class="button" onClick={() => finish(false)}>
           Cancel
         </button>
-        <button type="button" class={`button ${isGrave ? 'grave' : 'main'}`} onClick={() => answer(true)}>
+        <button type="button" class={`button ${isGrave ? 'grave' : 'main'}`} onClick={() => finish(true)}>
           {action}
         </button>
       </div>

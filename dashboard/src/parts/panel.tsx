@@ -42,15 +42,25 @@ export function Pill({
 /** The colours of a pill. */
 export type PillTone = 'good' | 'warn' | 'bad' | 'here' | 'origin' | 'quiet';
 
-/** A URI: its path is set off from its site. The whole is there for copying and for screen readers. */
+/** A URI: its last part is set off. `short`: in one line, which is shortened. The whole is there for screen readers. */
 export function Uri({ uri, short = false }: { readonly uri: string; readonly short?: boolean }): JSX.Element {
   const { site, folder, file } = splitUri(uri);
-  return (
-    <span class={short ? 'uri short' : 'uri'} title={uri}>
+  const parts = (
+    <>
       {site === '' ? null : <span class="uri-site">{site}</span>}
       {folder === '' ? null : <span class="uri-folder">{folder}</span>}
       {file === '' ? null : <span class="uri-file">{file}</span>}
-    </span>
+    </>
+  );
+  if (!short) return <span class="uri">{parts}</span>;
+  // The parts of one line are boxes, between which a screen reader would pause.
+  return (
+    <>
+      <span class="uri short" title={uri} aria-hidden="true">
+        {parts}
+      </span>
+      <span class="unseen">{uri}</span>
+    </>
   );
 }
 
