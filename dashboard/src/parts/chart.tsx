@@ -183,7 +183,7 @@ function createPlot(
   const options: uPlot.Options = {
     width: element.clientWidth,
     height: heightPx,
-    padding: [8, 4, 0, 0],
+    padding: [8, 24, 0, 0],
     legend: { show: false },
     cursor: {
       sync: { key: syncKey },

@@ -34,7 +34,7 @@ export function usePurge(onPurged?: () => void): (choice: PurgeChoice, mode?: Pu
     const isConfirmed = await confirm({
       title: `Purge ${describeChoice(choice)}?`,
       action: given === undefined ? 'Purge' : given === 'hard' ? 'Remove' : 'Expire',
-      isGrave: true,
+      isGrave: given !== 'soft',
       body: (
         <>
           <Preview api={api} choice={choice} />
