@@ -22,8 +22,8 @@ export interface FakePage extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Serves the files of a directory, and invented data below `/api/v1/`. */
-export async function openFakePage(directory: string, data: FakeData): Promise<FakePage> {
+/** Serves the files of a directory, and invented data below `/api/v1/`. Without a port it is on a free one. */
+export async function openFakePage(directory: string, data: FakeData, port = 0): Promise<FakePage> {
   const fake = new FakeServer(data);
   const server = createServer((request, response) => {
     const path = request.url ?? '/';
@@ -44,7 +44,7 @@ export async function openFakePage(directory: string, data: FakeData): Promise<F
       () => response.writeHead(404).end(),
     );
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,

@@ -62,6 +62,23 @@ describe('the built page', () => {
     }),
   );
 
+  itWith(['chromium'], 'says when the server is away, and connects again by itself', () =>
+    withPage(browser, {}, async (page) => {
+      const few = { entries: 10, fills: 1, workers: 1 };
+      const first = await openFakePage(builtDirectory, few);
+      await logIn(page, first.url, 'any');
+      await first[Symbol.asyncDispose]();
+      const notice = page.getByText(
+        /^The server does not answer\. What you see is from \d\d:\d\d:\d\d\. Trying again…$/,
+      );
+      await notice.waitFor();
+      await page.getByText('no connection', { exact: true }).waitFor();
+      await using _second = await openFakePage(builtDirectory, few, Number(new URL(first.url).port));
+      await page.getByText('live', { exact: true }).waitFor();
+      await notice.waitFor({ state: 'detached' });
+    }),
+  );
+
   itWith(['chromium'], 'finds fills by their URI', () =>
     withPage(browser, {}, async (page) => {
       await logIn(page, `${served.url}#/fills`, 'any');

@@ -45,6 +45,8 @@ export function Login(props: {
         )}
         {hasToken ? (
           <>
+            {/* Password managers look for a name beside a password. */}
+            <input type="text" name="username" autocomplete="username" value="operator" readOnly hidden />
             <Field
               label="Token of the admin listener"
               hint={
