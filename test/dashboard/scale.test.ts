@@ -119,6 +119,22 @@ const views = [
   ['purge', '#/change', 'Warm'],
 ] as const;
 
+describe('the width of the window', () => {
+  itWith(['chromium'], 'is enough for every view, from 320 pixels on', () =>
+    withPage(browser, {}, async (page) => {
+      await logIn(page, served.url, 'any');
+      for (const width of [320, 600, 768, 900, 1024, 1920]) {
+        await page.setViewportSize({ width, height: 800 });
+        for (const [name, fragment, heading] of views) {
+          await page.goto(served.url + fragment);
+          await page.getByRole('heading', { name: heading, exact: true }).waitFor();
+          expect(await overflowPx(page), `${name} at ${width}`).toBe(0);
+        }
+      }
+    }),
+  );
+});
+
 describe.each([
   { scheme: 'light', width: 1280 },
   { scheme: 'dark', width: 1280 },
