@@ -38,7 +38,7 @@ export function App(): JSX.Element {
   }, []);
 
   const begin = useCallback(async (): Promise<void> => {
-    const notice = await useCode(api);
+    const notice = await takeCode(api);
     try {
       const { loggedIn, hasToken } = await api.readSession();
       setSession(loggedIn ? { kind: 'in' } : { kind: 'out', hasToken, notice });
@@ -95,7 +95,7 @@ export function App(): JSX.Element {
  * Logs in by the one-time code in the address of the page, if there is one, and removes it from there and from the history at once.
  * Returns a sentence where the code was refused.
  */
-async function useCode(api: Api): Promise<string | undefined> {
+async function takeCode(api: Api): Promise<string | undefined> {
   const code = codeOf(location.hash);
   if (code === undefined) return undefined;
   history.replaceState(null, '', location.pathname + location.search);

@@ -22,12 +22,10 @@ export class Live {
   #state: LiveState = 'connecting';
   #source: EventSource | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #isStarted = false;
 
   /** `check` is called when the server refuses the stream: the session may have ended. */
   constructor(check: () => void) {
     this.#check = check;
-    document.addEventListener('visibilitychange', () => this.#follow());
   }
 
   /** The newest reading; undefined before the first. */
@@ -40,12 +38,12 @@ export class Live {
   }
 
   start(): void {
-    this.#isStarted = true;
+    document.addEventListener('visibilitychange', this.#follow);
     this.#follow();
   }
 
   stop(): void {
-    this.#isStarted = false;
+    document.removeEventListener('visibilitychange', this.#follow);
     this.#close();
   }
 
@@ -55,8 +53,7 @@ export class Live {
     return () => void this.#listeners.delete(listener);
   }
 
-  #follow(): void {
-    if (!this.#isStarted) return;
+  readonly #follow = (): void => {
     if (document.visibilityState === 'hidden') {
       this.#close();
       this.#become('paused');
@@ -64,7 +61,7 @@ export class Live {
       this.#open();
       this.#become('connecting');
     }
-  }
+  };
 
   #open(): void {
     this.#close();

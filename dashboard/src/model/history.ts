@@ -124,8 +124,9 @@ export class History {
   };
   readonly #readings: Reading[] = [];
 
-  /** Adds a reading. One that is not newer than the last is left out. */
-  add(reading: Reading): void {
+  /** Adds a reading. One that is not newer than the last is left out. Of a whole activity, with its fills, only the totals are kept. */
+  add({ at, startedAt, requests, bytes, latency }: Reading): void {
+    const reading: Reading = { at, startedAt, requests, bytes, latency };
     const last = this.#readings.at(-1);
     if (last !== undefined && reading.at <= last.at) return;
     const isGap = last !== undefined && reading.at - last.at > gapMs;

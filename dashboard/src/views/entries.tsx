@@ -1,7 +1,7 @@
 /** The stored entries: search, sort and pages, all by the server. */
 
 import type { JSX } from 'preact';
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, type Search } from '../api.ts';
 import type { EntryPage, ListedEntry } from '../api-types.ts';
 import { useApp, useLive } from '../app-context.ts';
@@ -183,7 +183,7 @@ interface Pages {
 
 /** Reads page after page of a wish. A new wish begins at its first page. */
 function usePages(wish: Wish): Pages {
-  const { api } = useApp();
+  const { api, live } = useApp();
   const name = JSON.stringify(wish);
   const [place, setPlace] = useState({ name, starts: [] as readonly string[], turn: 0 });
   const { starts, turn } = place.name === name ? place : { starts: [], turn: 0 };
@@ -192,6 +192,8 @@ function usePages(wish: Wish): Pages {
     of: '',
   });
   const wanted = JSON.stringify([name, starts, turn]);
+  // The server's clock, by which ages are computed.
+  const now = (): number => live.activity?.at ?? Date.now();
   // The wish is in `wanted`.
   useEffect(() => {
     const aborting = new AbortController();
@@ -203,27 +205,29 @@ function usePages(wish: Wish): Pages {
       after: starts.at(-1),
     };
     api.listEntries(query, aborting.signal).then(
-      (page) => setRead({ page, readAt: Date.now(), of: wanted }),
+      (page) => setRead({ page, readAt: now(), of: wanted }),
       (thrown: unknown) => {
         if (thrown instanceof ApiFailure)
-          setRead(({ page }) => ({ ...(page && { page }), readAt: Date.now(), failure: thrown.message, of: wanted }));
+          setRead(({ page }) => ({ ...(page && { page }), readAt: now(), failure: thrown.message, of: wanted }));
       },
     );
     return () => aborting.abort();
   }, [api, wanted]);
   const { page, readAt, failure } = read;
+  const isBusy = read.of !== wanted;
   return {
     page,
     number: starts.length,
     firstRow: starts.length * wish.limit,
-    isBusy: read.of !== wanted,
+    isBusy,
     readAt,
     failure,
     back: () => setPlace({ name, starts: starts.slice(0, -1), turn }),
     forth: () => {
-      if (page?.next !== undefined) setPlace({ name, starts: [...starts, page.next], turn });
+      // While another page is read, this one does not tell where the next one begins.
+      if (!isBusy && page?.next !== undefined) setPlace({ name, starts: [...starts, page.next], turn });
     },
-    refresh: useCallback(() => setPlace({ name, starts, turn: turn + 1 }), [name, starts, turn]),
+    refresh: () => setPlace({ name, starts, turn: turn + 1 }),
   };
 }
 
