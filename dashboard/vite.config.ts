@@ -1,6 +1,9 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
 
+/** Stands at the beginning of the script, which browsers get without the file of the licences. */
+const notice = `/*! Rangeway, with Preact (MIT licence, copyright Jason Miller) and uPlot (MIT licence, copyright Leon Sorokin). See LICENSES.md. */`;
+
 /**
  * Builds the dashboard into dist/dashboard. The page must work under a strict Content-Security-Policy: no inline script or style, no
  * data URL, no other host.
@@ -19,5 +22,6 @@ export default defineConfig(({ command }) => ({
     assetsInlineLimit: 0,
     modulePreload: false,
     license: { fileName: 'LICENSES.md' },
+    rolldownOptions: { output: { postBanner: notice } },
   },
 }));
