@@ -20,6 +20,9 @@ const thorough = [
   'test/wire/over-*.test.ts',
 ];
 
+/** Test files of the packages, which are built for them. */
+const packages = ['test/packages/*.test.ts'];
+
 /** Test files that each run in their own process: they change global state, or count resources of the process. */
 const apart = [
   // They change the default carrier of listeners.
@@ -32,6 +35,12 @@ const apart = [
   'test/setup/succession.test.ts',
   'test/store/disk-store-fault.test.ts',
 ];
+
+/** The packages are built once for all tests of them, and only where such a test runs. */
+const packagesProject = {
+  extends: true as const,
+  test: { name: 'packages', include: packages, globalSetup: 'test/support/packages/build-packages.ts' },
+};
 
 const excluding = (files: readonly string[]): string[] => files.map((pattern) => `!${pattern}`);
 
@@ -54,8 +63,9 @@ export default defineConfig(({ mode }) => {
       hookTimeout: 180_000,
       expect: { poll: { timeout: 20_000 } },
       projects: [
-        { extends: true, test: { name: 'tests', include: [...tests, ...excluding(apart)] } },
+        { extends: true, test: { name: 'tests', include: [...tests, ...excluding([...apart, ...packages])] } },
         { extends: true, test: { name: 'apart', include: apartNow, isolate: true } },
+        ...(isQuick ? [] : [packagesProject]),
         // The scenarios again, with a listener, sockets and a strict client between the client and the proxy.
         ...(isQuick ? [] : wireNames).map((name) => ({
           extends: true as const,

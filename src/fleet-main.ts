@@ -5,7 +5,6 @@ import { mkdtemp } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { type LogLevel, OperationFault, type Operations } from './admin/operations.ts';
 import { longestSocketPath } from './config/address.ts';
 import type { Config } from './config/schema.ts';
@@ -20,6 +19,7 @@ import { ListenFault, type PassedSocket, takePassedSockets } from './listener/ac
 import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
 import { listenPlaces } from './setup/listeners.ts';
 import { describeConfig } from './setup/operations.ts';
+import { programArguments } from './setup/package-files.ts';
 import { createReloads, describeFixedChanges, type Reloads } from './setup/reload.ts';
 import {
   type ConfigReading,
@@ -33,9 +33,6 @@ import { choosePseudonym, monotonicClock, randomFraction, randomId, secondsToMs 
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import { lockDirectory } from './store/disk/index/directory-lock.ts';
 import type { Emit } from './telemetry/events.ts';
-
-/** The executable. The relative path is the same from source and when built. */
-const program = fileURLToPath(new URL('../bin/rangeway.js', import.meta.url));
 
 /** Length of the random part of a worker's instance name, in characters. */
 const idLength = 16;
@@ -197,7 +194,7 @@ class Fleet implements RunningServer {
   #createSupervisor(sockets: FleetSockets, ground: Omit<WorkerStart, 'id' | 'instance' | 'isFirst' | 'fallen'>) {
     this.#supervisor = new Supervisor({
       workers: ground.workers,
-      fork: (calls) => forkWorker(program, ['worker'], calls),
+      fork: (calls) => forkWorker([...programArguments(), 'worker'], calls),
       clock: monotonicClock,
       random: randomFraction,
       randomId: () => randomId().slice(0, idLength),

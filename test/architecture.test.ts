@@ -48,6 +48,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'move-to-socket.ts',
     'secrets.ts',
     'system.ts',
+    'package-files.ts',
   ],
   fleet: [
     'supervisor.ts',

@@ -155,7 +155,8 @@ function hexDump(bytes) {
 
 // ---- Lines to copy -----------------------------------------------------------------------------------------------
 
-function showTrials({ origin, trials }) {
+function showTrials({ origin, isFollowed, trials }) {
+  if (!isFollowed) document.body.dataset.unfollowed = '';
   const withAddresses = (text) => text.replaceAll('{origin}', origin).replaceAll('{rangeway}', location.origin);
   byId('here').textContent = location.origin;
   byId('there').textContent = origin;

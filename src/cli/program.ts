@@ -1,10 +1,10 @@
 /** Defines all commands and their flags. Commands other than `serve` and `check` are imported when they run. */
 
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { nearestName } from '../config/problems.ts';
 import { parseDuration } from '../config/values.ts';
+import { version } from '../setup/package-files.ts';
 import {
   type AdminFlags,
   collectHeader,
@@ -16,6 +16,7 @@ import {
 import type { LsFlags } from './admin/ls.ts';
 import type { PurgeFlags } from './admin/purge.ts';
 import type { WarmFlags } from './admin/warm.ts';
+import type { DemoOptions } from './demo/demo.ts';
 import { type CliIo, exitCode } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
 import { check, type ServeFlags, serve } from './serve.ts';
@@ -26,7 +27,7 @@ const usage = `[serve] <origin> [options]
        rangeway check FILE...
        rangeway schema
        rangeway probe ORIGIN [PATH] [options]
-       rangeway ls | purge | warm | reload | explain [options]
+       rangeway ls | purge | warm | reload | explain | health [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
@@ -44,11 +45,11 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   const program = new Command('rangeway')
     .usage(usage)
     .description('A reverse caching proxy that puts HTTP byte ranges in front of any origin.')
-    .version(readVersion(), '-v, --version', 'print the version')
+    .version(version, '-v, --version', 'print the version')
     .addOption(new Option('-V', 'print the version').hideHelp())
     .on('option:V', () => {
-      io.stdout.write(`${readVersion()}\n`);
-      throw new CommanderError(0, 'commander.version', readVersion());
+      io.stdout.write(`${version}\n`);
+      throw new CommanderError(0, 'commander.version', version);
     })
     .helpOption('-h, --help', 'print this help')
     .helpCommand('help [command]', 'print this help, or that of a command')
@@ -185,9 +186,10 @@ function addDemo(program: Command, io: CliIo, end: (code: number) => void): void
       '-l, --listen <[host:]port>',
       'where the proxy listens (default: 127.0.0.1, the first free port from 8080 on)',
     )
-    .action(async ({ listen }: { listen?: string }) => {
+    .option('--origin-only', 'start only the origin, by default on 127.0.0.1:3000')
+    .action(async (options: DemoOptions) => {
       const { runDemo } = await import('./demo/demo.ts');
-      end(await runDemo({ listen }, io));
+      end(await runDemo(options, io));
     });
 }
 
@@ -227,12 +229,6 @@ function parseTarget(text: string): URL {
   return url;
 }
 
-/** Reads the version of the package. This file is two folders below its root, as source and when built. */
-function readVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
-}
-
 type End = (code: number) => void;
 
 function addAdminCommands(program: Command, io: CliIo, end: End): void {
@@ -241,6 +237,7 @@ function addAdminCommands(program: Command, io: CliIo, end: End): void {
   addWarm(program, io, end);
   addReload(program, io, end);
   addExplain(program, io, end);
+  addHealth(program, io, end);
 }
 
 function addLs(program: Command, io: CliIo, end: End): void {
@@ -305,6 +302,17 @@ function addReload(program: Command, io: CliIo, end: End): void {
   ).action(async (flags: AdminFlags) => {
     const { reload } = await import('./admin/reload.ts');
     end(await reload(flags, io));
+  });
+}
+
+function addHealth(program: Command, io: CliIo, end: End): void {
+  withAdminFlags(
+    program
+      .command('health')
+      .description('tell by the exit code whether a running Rangeway is ready: 0 if it serves, 1 if it does not'),
+  ).action(async (flags: AdminFlags) => {
+    const { health } = await import('./admin/health.ts');
+    end(await health(flags, io));
   });
 }
 

@@ -3,7 +3,7 @@
  * is replaced. There are never two workers in one slot.
  */
 
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import type { Clock } from '../http/clock.ts';
 import type { Emit, FleetEvent } from '../telemetry/events.ts';
 import {
@@ -262,15 +262,18 @@ export interface WorkerProcess {
 /** Starts a worker, which can make these calls. */
 export type ForkWorker = (calls: SupervisorCalls) => WorkerProcess;
 
-/** Forks a Node program with these arguments. The program opens its end of the channel with `openChannel`. */
-export function forkWorker(program: string, args: readonly string[], calls: SupervisorCalls): WorkerProcess {
+/**
+ * Starts this executable again, Node or the single executable, with these arguments. The program opens its end of the channel with
+ * `openChannel`. Not `fork` of Node: it demands a file that Node runs, which the single executable does not have.
+ */
+export function forkWorker(args: readonly string[], calls: SupervisorCalls): WorkerProcess {
+  // Options of a profiler or a tracer apply to the workers too; only one process can have the port of a debugger.
+  const options = process.execArgv.filter((option) => !option.startsWith('--inspect'));
   let child: ChildProcess;
   try {
-    child = fork(program, args, {
+    child = spawn(process.execPath, [...options, ...args], {
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      // Options of a profiler or a tracer apply to the workers too; only one process can have the port of a debugger.
-      execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),
     });
   } catch (error) {
     return unstarted((error as Error).message);

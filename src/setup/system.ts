@@ -1,17 +1,17 @@
 /**
  * What the machine and the installation give to a process: clocks, timers, randomness, the limit of open files, the release of
- * memory to the system, the version, the registered OpenTelemetry SDK.
+ * memory to the system, the registered OpenTelemetry SDK.
  */
 
 import { createHash, randomFillSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import { formatListenPlace } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
 import type { Clock } from '../http/clock.ts';
 import { openTracing, type Tracing } from '../telemetry/tracing.ts';
+import { version } from './package-files.ts';
 
 /** The clock of this machine. */
 export const systemClock: Clock = {
@@ -68,12 +68,6 @@ export function randomFraction(): number {
 export function secondsToMs(count: number): number {
   return count * 1000;
 }
-
-/** This file is two folders below the package, as source and when built. */
-const { version: own } = createRequire(import.meta.url)('../../package.json') as { readonly version: string };
-
-/** The version of the package. */
-export const version = own;
 
 /** Returns the tracing of the registered OpenTelemetry SDK; undefined where none is. `node --import` loads it before the program. */
 export function openProcessTracing(): Tracing | undefined {

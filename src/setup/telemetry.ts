@@ -5,8 +5,9 @@ import type { ProcessRole } from '../telemetry/counters.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { createFleetFormat, createMetrics, formatMetrics } from '../telemetry/metrics.ts';
 import { listOriginsOf } from './operations.ts';
+import { version } from './package-files.ts';
 import type { Site } from './site.ts';
-import { systemClock, version } from './system.ts';
+import { systemClock } from './system.ts';
 
 /** The parts of a server that are read for the metrics. */
 export interface Measured {

@@ -97,7 +97,7 @@ describe('help and version', () => {
     const { code, stdout, stderr } = await outcomeOf(...argv);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^Usage: rangeway demo \[options\]\n/);
-    expect(stdout.match(/--[\w-]+/g)).toEqual(['--listen', '--help']);
+    expect(stdout.match(/--[\w-]+/g)).toEqual(['--listen', '--origin-only', '--help']);
   });
 
   it.each<[command: string, usage: string, ...flags: string[]]>([

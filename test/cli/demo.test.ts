@@ -96,4 +96,23 @@ describe('rangeway demo', () => {
     expect(demo.output().trim().split('\n')).toHaveLength(1);
     taken.close();
   });
+
+  it('--origin-only: the origin alone, where --listen says', async () => {
+    await using demo = startRangeway(['demo', '--origin-only', '--listen', '127.0.0.1:0']);
+    const [, url = ''] = await demo.waitFor(/^origin\s+(http:\S+)\s/m);
+    const response = await fetch(`${url}/poster.svg`, { headers: { range: 'bytes=0-3' } });
+    expect([response.status, response.headers.get('via')]).toEqual([200, null]);
+    await response.arrayBuffer();
+    expect(await demo.stop('SIGTERM'), demo.output()).toBe(0);
+  });
+
+  it.each([
+    ['999999', 2, /^rangeway: listen: /],
+    ['unix:./origin.sock', 2, /^rangeway: --listen: the origin listens on \[host:\]port\n$/],
+    ['192.0.2.1:3000', 1, /^rangeway: cannot listen on 192\.0\.2\.1:3000: /],
+  ])('--origin-only --listen %s: exit %d', async (listen, code, message) => {
+    await using demo = startRangeway(['demo', '--origin-only', '--listen', listen]);
+    expect(await demo.ended()).toBe(code);
+    expect(demo.output()).toMatch(message);
+  });
 });

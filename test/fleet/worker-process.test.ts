@@ -35,7 +35,7 @@ const supervisor = {
 };
 
 async function withWorker(use: (worker: WorkerProcess) => Promise<void>): Promise<void> {
-  const worker = forkWorker(program, ['worker'], supervisor);
+  const worker = forkWorker([program, 'worker'], supervisor);
   try {
     await use(worker);
   } finally {
@@ -79,7 +79,7 @@ describe('a worker as a process', () => {
     const { execPath } = process;
     process.execPath = join(dir, 'no-such-program');
     try {
-      const { remote, ended, pid } = forkWorker(program, [], supervisor);
+      const { remote, ended, pid } = forkWorker([program], supervisor);
       expect(pid).toBe(0);
       expect(await ended).toMatchObject({ kind: 'unstarted', message: expect.stringContaining('ENOENT') });
       await expect(remote.beat()).rejects.toBeInstanceOf(ChannelGone);

@@ -218,6 +218,8 @@ interface AdminQuestion {
   readonly body?: object;
   /** A member that the answer must have: an answer without it is not from a Rangeway. Undefined where a 204 is expected. */
   readonly wants?: string;
+  /** A status besides 200 that has such an answer too. */
+  readonly otherStatus?: number;
   /** How long the answer may take, in milliseconds; undefined sets no limit. */
   readonly timeoutMs?: number;
 }
@@ -276,12 +278,13 @@ function readReply(
   { statusCode = 0, headers }: IncomingMessage,
   text: string,
   server: AdminServer,
-  { wants }: AdminQuestion,
+  { wants, otherStatus }: AdminQuestion,
 ): AdminReply {
   const type = headers['content-type'] ?? '';
   if (statusCode === 204 && wants === undefined) return { kind: 'answered', value: undefined };
   const value = /^application\/(?:problem\+)?json\b/i.test(type) ? parseObject(text) : {};
-  if (statusCode === 200 && wants !== undefined && Object.hasOwn(value, wants)) return { kind: 'answered', value };
+  const isAnswer = statusCode === 200 || statusCode === otherStatus;
+  if (isAnswer && wants !== undefined && Object.hasOwn(value, wants)) return { kind: 'answered', value };
   const { detail } = value as { detail?: unknown };
   if (statusCode < 400 || typeof detail !== 'string') return { kind: 'failed', detail: describeStranger(server) };
   return { kind: 'refused', status: statusCode, detail: describeRefusal(statusCode, detail, server) };

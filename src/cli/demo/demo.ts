@@ -6,25 +6,23 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { styleText } from 'node:util';
 import { checkConfig, type LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Clock } from '../../http/clock.ts';
 import { type RunningServer, start } from '../../main.ts';
+import { readPackageFolder } from '../../setup/package-files.ts';
 import { systemClock } from '../../setup/system.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { createLog } from '../../telemetry/log.ts';
-import { type CliIo, exitCode, openStopRequest } from '../io.ts';
+import { type CliIo, exitCode, fail, openStopRequest } from '../io.ts';
 import { describeStartFailure, formatProblem } from '../serve.ts';
 import { isDemoPageRequest, type LegacyOrigin, openLegacyOrigin, trials, withAddresses } from './legacy-origin.ts';
-
-/** The directory of the page and its video. This file is three folders below the package, as source and when built. */
-const assets = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
 
 /** Slow enough to watch a file arrive: some 5 s for the video, 40 s for the download. */
 const bytesPerSecond = 400_000;
 
+const originPort = 3000;
 const firstPort = 8080;
 const lastPort = 8099;
 
@@ -37,18 +35,21 @@ const clock: Clock = {
 };
 
 /** The options of the demo. */
-interface DemoOptions {
-  /** `[host:]port`; without it the first free port of 127.0.0.1 from 8080 on. */
+export interface DemoOptions {
+  /** `[host:]port`; without it the first free port of 127.0.0.1 from 8080 on, and 3000 for the origin alone. */
   readonly listen?: string | undefined;
+  /** Whether the origin is started without a proxy in front of it. */
+  readonly originOnly?: boolean | undefined;
 }
 
 /** Runs the demo until a signal stops it; resolves with the exit code. Its store is removed at the end. */
-export async function runDemo({ listen }: DemoOptions, io: CliIo): Promise<number> {
+export async function runDemo({ listen, originOnly }: DemoOptions, io: CliIo): Promise<number> {
+  if (originOnly === true) return await runOrigin(listen ?? `127.0.0.1:${originPort}`, io);
   using stop = openStopRequest(io);
   await using held = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-demo-'));
   held.defer(() => rm(dir, { recursive: true, force: true }));
-  const origin = await openLegacyOrigin({ dir: assets, bytesPerSecond, clock });
+  const origin = await openLegacyOrigin({ files: readDemoFiles(), bytesPerSecond, clock, isFollowed: true });
   held.defer(() => origin.close());
 
   const configure = (address: string): LoadedConfig =>
@@ -65,6 +66,43 @@ export async function runDemo({ listen }: DemoOptions, io: CliIo): Promise<numbe
   await held.disposeAsync();
   io.stdout.write('\nStopped; its store was removed.\n');
   return exitCode.done;
+}
+
+/** Runs the origin alone until a signal stops it; resolves with the exit code. */
+async function runOrigin(listen: string, io: CliIo): Promise<number> {
+  using stop = openStopRequest(io);
+  // The listener of the origin is checked as one of a server would be.
+  const checked = checkConfig(
+    { listen, store: { type: 'memory' }, routes: [{ origin: 'http://origin.invalid' }] },
+    '.',
+  );
+  if (checked.kind === 'invalid') {
+    for (const problem of checked.problems) io.stderr.write(`${formatProblem(undefined, problem)}\n`);
+    return exitCode.misused;
+  }
+  const place = checked.config.listen[0]?.address;
+  if (place?.kind !== 'tcp') return fail(io, '--listen: the origin listens on [host:]port', exitCode.misused);
+  let origin: LegacyOrigin;
+  try {
+    origin = await openLegacyOrigin({
+      files: readDemoFiles(),
+      bytesPerSecond,
+      clock,
+      listen: place,
+      isFollowed: false,
+    });
+  } catch (error) {
+    return fail(io, describeStartFailure(error, checked.config), exitCode.failed);
+  }
+  io.stdout.write(`origin    ${origin.url}  a slow server that sends whole files only. Ctrl-C stops it.\n`);
+  await stop.requested;
+  await origin.close();
+  return exitCode.done;
+}
+
+/** Returns the page and its video. */
+function readDemoFiles(): ReadonlyMap<string, Uint8Array> {
+  return readPackageFolder('assets/demo');
 }
 
 type Started =

@@ -4,13 +4,12 @@
  */
 
 import { once } from 'node:events';
-import { createReadStream } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { extname, join } from 'node:path';
+import { extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { formatListenAddress, type ListenAddress } from '../../config/address.ts';
 import type { Clock } from '../../http/clock.ts';
 
 /** The demo page's own requests: facts about the demo, and its event stream. Neither is counted. */
@@ -24,6 +23,12 @@ export function isDemoPageRequest(target: string): boolean {
 
 /** Long before any clone of the repository, so that a cache may treat the files as fresh for a while (RFC 9111 §4.2.2). */
 const lastModified = 'Wed, 01 Jan 2020 00:00:00 GMT';
+
+/** What reaches a server on this machine that listens on all addresses. */
+const wildcardHosts: ReadonlyMap<string, string> = new Map([
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '::1'],
+]);
 
 const newsEveryMs = 250;
 /** After so many rounds without a change the statistics are sent all the same, so that the stream does not look dead. */
@@ -51,8 +56,12 @@ export interface LegacyStats {
 
 /** How to open the server. */
 interface LegacyOriginOptions {
-  /** The directory whose files it serves, `/` being its index.html. */
-  readonly dir: string;
+  /** The files that it serves by name, `/` being its index.html. */
+  readonly files: ReadonlyMap<string, Uint8Array>;
+  /** Where it listens; by default on a free port of 127.0.0.1. */
+  readonly listen?: ListenAddress | undefined;
+  /** Whether the requests of a proxy in front of it are published, so that its page can show them. */
+  readonly isFollowed: boolean;
   /** The pace of each response. */
   readonly bytesPerSecond: number;
   readonly clock: Clock;
@@ -69,25 +78,26 @@ export interface LegacyOrigin {
   close(): Promise<void>;
 }
 
-/** Opens the server on a free port of 127.0.0.1. Throws when the directory cannot be read or no port is free. */
+/** Opens the server. Rejects with Node's error where it cannot listen. */
 export async function openLegacyOrigin(options: LegacyOriginOptions): Promise<LegacyOrigin> {
-  const { clock } = options;
-  const files = await openLegacyFiles(options.dir);
+  const { clock, isFollowed, listen = { host: '127.0.0.1', port: 0 } } = options;
+  const files = openLegacyFiles(options.files);
   const tally = createTally();
   const feed = createLiveFeed();
   const server = createServer((request, response) => {
     const path = (request.url ?? '/').replace(/\?.*/, '');
     const file = files.get(path);
     if (request.method !== 'GET' && request.method !== 'HEAD') refuse(response, 405, { allow: 'GET, HEAD' });
-    else if (path === aboutPath) tell(response, { origin: url, trials, stats: tally.stats() });
+    else if (path === aboutPath) tell(response, { origin: url, isFollowed, trials, stats: tally.stats() });
     else if (path === newsPath) feed.subscribe(response, 'stats', tally.stats());
     else if (file === undefined) refuse(response, 404, {});
     else if (request.method === 'HEAD') describeFile(response, file).end();
     else void sendFile(describeFile(response, file), file, tally.begin(path, file, request), options);
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(listen.port, listen.host);
   await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port } = server.address() as AddressInfo;
+  const url = `http://${formatListenAddress({ host: wildcardHosts.get(listen.host) ?? listen.host, port })}`;
   const stopNews = repeatNews(clock, () => tally.stats(), feed.publish);
   return {
     url,
@@ -217,20 +227,19 @@ interface LegacyFile {
 }
 
 /**
- * Returns the files by path: those of the directory whose media type is known, with `/` for its index.html, and
- * `/download.bin` and `/report.csv`. Throws when the directory cannot be read.
+ * Returns the files by path: those given whose media type is known, with `/` for index.html, and `/download.bin` and
+ * `/report.csv`.
  */
-async function openLegacyFiles(dir: string): Promise<ReadonlyMap<string, LegacyFile>> {
+function openLegacyFiles(given: ReadonlyMap<string, Uint8Array>): ReadonlyMap<string, LegacyFile> {
   const files = new Map<string, LegacyFile>([
     ['/download.bin', { mediaType: 'application/octet-stream', sizeBytes: downloadBytes, open: downloadChunks }],
     ['/report.csv', { mediaType: 'text/csv; charset=utf-8', sizeBytes: undefined, open: reportChunks }],
   ]);
-  for (const name of await readdir(dir)) {
+  for (const [name, bytes] of given) {
     const mediaType = mediaTypes[extname(name)];
     if (mediaType === undefined) continue;
-    const path = join(dir, name);
-    const { size: sizeBytes } = await stat(path);
-    files.set(name === 'index.html' ? '/' : `/${name}`, { mediaType, sizeBytes, open: () => createReadStream(path) });
+    const file = { mediaType, sizeBytes: bytes.byteLength, open: () => [bytes] };
+    files.set(name === 'index.html' ? '/' : `/${name}`, file);
   }
   return files;
 }

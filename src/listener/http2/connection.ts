@@ -429,7 +429,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     if (this.#ownWindowBytes < 0) throw new ConnectionFault(errorCode.flowControl, 'content beyond the window');
     const exchange = this.#streams.get(stream);
     if (exchange === undefined) {
-      if (stream > this.#lastStream) throw new ConnectionFault(errorCode.protocol, 'DATA on an idle stream');
+      this.#checkClosed(stream, 'DATA', (flags & frameFlag.endStream) !== 0);
       this.noteDropped(frameBytes);
       return;
     }
@@ -443,6 +443,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     const isRight = exchange.receiveContent(bytes.subarray(from, to)) && (!endsStream || exchange.receiveEnd());
     if (!isRight) this.#refuseStream(exchange);
     else if (endsStream && exchange.isEndPut) this.#streams.delete(stream);
+    if (endsStream) this.#resetStreams.delete(stream);
   }
 
   #readHeaders(flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
@@ -484,11 +485,20 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     const exchange = this.#streams.get(stream);
     if (exchange !== undefined) this.#readTrailers(exchange, section, endsStream);
     else if (stream > this.#lastStream) this.#openStream(stream, section, endsStream);
-    else if (!this.#resetStreams.has(stream)) {
+    else this.#checkClosed(stream, 'HEADERS', endsStream);
+  }
+
+  /**
+   * Checks that frames for a stream that is not open may still arrive: it was reset before the client had ended it (RFC 9113 §5.1).
+   */
+  #checkClosed(stream: number, frame: string, endsStream: boolean): void {
+    if (stream > this.#lastStream) throw new ConnectionFault(errorCode.protocol, `${frame} on an idle stream`);
+    if (!this.#resetStreams.has(stream)) {
       const isGap = this.#gaps.some(([first, last]) => first <= stream && stream <= last);
       if (isGap) throw new ConnectionFault(errorCode.protocol, 'a stream below an earlier one');
-      throw new ConnectionFault(errorCode.streamClosed, 'HEADERS on a closed stream');
+      throw new ConnectionFault(errorCode.streamClosed, `${frame} on a closed stream`);
     }
+    if (endsStream) this.#resetStreams.delete(stream);
   }
 
   /** Checks the trailer section of a request, whose fields are dropped (RFC 9110 §6.5.1). */
@@ -498,6 +508,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     const isRight = endsStream && trailersFault(section) === undefined && exchange.receiveEnd();
     if (!isRight) this.#refuseStream(exchange);
     else if (exchange.isEndPut) this.#streams.delete(exchange.stream);
+    if (endsStream) this.#resetStreams.delete(exchange.stream);
   }
 
   #openStream(stream: number, section: FieldSection, endsStream: boolean): void {

@@ -104,6 +104,30 @@ describe('rangeway reload', () => {
   });
 });
 
+describe('rangeway health', () => {
+  const workers: [] = [];
+
+  it('exits with 0 while the server serves, over a Unix socket too', async () => {
+    await using ground = await openCommandGround({}, 'owner');
+    expect(await ground.run('health')).toEqual({ code: 0, stdout: 'ready\n', stderr: '' });
+    expect(ground.calls).toEqual([['readReadiness']]);
+  });
+
+  it('exits with 1 and the reason while it does not', async () => {
+    const reason = 'The server is stopping.';
+    const readReadiness = async () => ({ isReady: false, reason, workers, addresses: [] });
+    await using ground = await openCommandGround({ readReadiness });
+    expect(await ground.run('health')).toEqual({ code: 1, stdout: '', stderr: `rangeway: not ready: ${reason}\n` });
+  });
+
+  it('exits with 1 where no server answers', async () => {
+    const ground = await openCommandGround();
+    await ground[Symbol.asyncDispose]();
+    const { code, stderr } = await ground.run('health');
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^rangeway: [^\n]+\n$/) });
+  });
+});
+
 describe('rangeway warm', () => {
   it('prints the outcome of each URL, and the sum', async () => {
     await using ground = await openCommandGround();

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type LegacyOrigin, openLegacyOrigin } from '../../../src/cli/demo/legacy-origin.ts';
 import type { Clock } from '../../../src/http/clock.ts';
+import { readPackageFolder } from '../../../src/setup/package-files.ts';
 
-const dir = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
+const files = readPackageFolder('assets/demo');
 
 const clock: Clock = {
   now: () => performance.now(),
@@ -18,7 +18,7 @@ const clock: Clock = {
 let origin: LegacyOrigin;
 
 beforeAll(async () => {
-  origin = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+  origin = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock, isFollowed: true });
 });
 
 afterAll(() => origin.close());
@@ -43,7 +43,7 @@ describe('the legacy origin', () => {
   });
 
   it('sends the bytes of the video file', async () => {
-    const file = await readFile(`${dir}range-test.mp4`);
+    const file = await readFile(new URL('../../../assets/demo/range-test.mp4', import.meta.url));
     const body = Buffer.from(await (await fetch(`${origin.url}/range-test.mp4`)).arrayBuffer());
     expect(body.equals(file)).toBe(true);
   });
@@ -89,7 +89,7 @@ describe('the legacy origin', () => {
   });
 
   it('counts requests, ranges and bytes', async () => {
-    const counting = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+    const counting = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock, isFollowed: true });
     await (await fetch(`${counting.url}/poster.svg`, { headers: { range: 'bytes=0-1' } })).arrayBuffer();
     const { length } = Buffer.from(await (await fetch(`${counting.url}/poster.svg`)).arrayBuffer());
     await fetch(`${counting.url}/poster.svg`, { method: 'HEAD' });
@@ -107,8 +107,21 @@ describe('the legacy origin', () => {
     await counting.close();
   });
 
+  it.each([
+    ['0.0.0.0', '127.0.0.1'],
+    ['127.0.0.1', '127.0.0.1'],
+    ['::', '[::1]'],
+  ])('listens on %s, and is reached from this machine at %s', async (host, reached) => {
+    const options = { files, bytesPerSecond: 1e9, clock, listen: { host, port: 0 }, isFollowed: false };
+    const listening = await openLegacyOrigin(options);
+    expect(new URL(listening.url).hostname).toBe(reached);
+    const facts = await (await fetch(`${listening.url}/demo.json`)).json();
+    expect(facts).toMatchObject({ origin: listening.url, isFollowed: false });
+    await listening.close();
+  });
+
   it('sends events to an open page, and ends the stream when it closes', async () => {
-    const closing = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+    const closing = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock, isFollowed: true });
     closing.publish('request', { target: '/before' });
     const response = await fetch(`${closing.url}/demo-events`);
     expect(response.headers.get('content-type')).toBe('text/event-stream');

@@ -39,10 +39,15 @@ export function itWith(programs: readonly string[], name: string, test: () => Pr
   });
 }
 
-/** Runs a program to its end in a directory. Resolves with any exit code. Rejects where it takes too long. */
-export function runProgram(program: string, args: readonly string[], cwd: string): Promise<ProgramResult> {
+/** Runs a program to its end in a directory. Resolves with any exit code. Rejects where it takes longer than `limitMs`. */
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  limitMs = timeoutMs / 2,
+): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
-    const options = { cwd, encoding: 'buffer', maxBuffer: 64 * 1024 * 1024, timeout: timeoutMs / 2 } as const;
+    const options = { cwd, encoding: 'buffer', maxBuffer: 64 * 1024 * 1024, timeout: limitMs } as const;
     execFile(program, args, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : error.code;
       if (typeof code === 'number') resolve({ code, stdout, stderr: stderr.toString() });

@@ -1,6 +1,6 @@
 /** Starts the executable as a process, and follows its output. */
 
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
@@ -36,6 +36,16 @@ export function startRangeway(args: readonly string[], environment: NodeJS.Proce
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...environment },
   });
+  return follow(child, (signal) => child.kill(signal));
+}
+
+/** Starts any program, with exactly the environment, user and directory of the options. Disposing stops it, as above. */
+export function startProgram(
+  program: string,
+  args: readonly string[],
+  options: Pick<SpawnOptions, 'env' | 'cwd' | 'uid' | 'gid'>,
+): RangewayProcess {
+  const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
   return follow(child, (signal) => child.kill(signal));
 }
 
