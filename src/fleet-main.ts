@@ -16,7 +16,15 @@ import { Supervisor } from './fleet/supervisor.ts';
 import { FleetSockets } from './fleet/supervisor-sockets.ts';
 import { forkWorker, workerBackoff, workerHeartbeat } from './fleet/worker-slot.ts';
 import { ListenFault, type PassedSocket, takePassedSockets } from './listener/accept/bind.ts';
-import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
+import {
+  type Admin,
+  type AdminGround,
+  createAdminGround,
+  createDashboardLink,
+  hasAdmin,
+  openAdmin,
+  openAdminSocket,
+} from './setup/admin.ts';
 import { listenPlaces } from './setup/listeners.ts';
 import { describeConfig } from './setup/operations.ts';
 import { programArguments } from './setup/package-files.ts';
@@ -29,7 +37,7 @@ import {
   type StartOptions,
 } from './setup/running-server.ts';
 import { describePlace, type PlacedStoreConfig, withDirectory } from './setup/store.ts';
-import { choosePseudonym, monotonicClock, randomFraction, randomId, secondsToMs } from './setup/system.ts';
+import { choosePseudonym, monotonicClock, randomFraction, randomId, secondsToMs, systemClock } from './setup/system.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import { lockDirectory } from './store/disk/index/directory-lock.ts';
 import type { Emit } from './telemetry/events.ts';
@@ -78,6 +86,7 @@ class Fleet implements RunningServer {
   readonly #options: StartOptions & { readonly emit: Emit };
   readonly #reloads: Reloads;
   readonly #resources = new AsyncDisposableStack();
+  readonly #ground: AdminGround;
   #reading: ConfigReading;
   #passed: readonly PassedSocket[] = [];
   #store: PlacedStoreConfig | undefined;
@@ -101,8 +110,11 @@ class Fleet implements RunningServer {
       keepLogLevel: (level) => this.#keepLogLevel(level),
       reload: () => this.reload(),
       mergeMetrics: (readings) => telemetry.merge(readings),
+      totalMetrics: (readings) => telemetry.totalOf(readings),
+      now: systemClock.now,
       wait: (ms, signal) => delay(ms, undefined, { signal }).catch(() => undefined),
     });
+    this.#ground = createAdminGround(this.operations, emit);
   }
 
   get #config(): Config {
@@ -137,6 +149,10 @@ class Fleet implements RunningServer {
     });
   }
 
+  createDashboardLink(): string | undefined {
+    return createDashboardLink(this.#ground);
+  }
+
   reload(): Promise<void> {
     return this.#reloads.reload();
   }
@@ -157,13 +173,13 @@ class Fleet implements RunningServer {
     const workers = countWorkers(config);
     process.title = 'rangeway: supervisor';
     // Opened first, so that it can answer that the server is not ready yet.
-    this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#options.emit });
+    this.#admin = await openAdmin(config, this.#ground);
     resources.defer(() => this.#admin?.close(0));
     const store = await withDirectory(config, resources);
     this.#store = store;
     if (store.type === 'disk') resources.use(await lockDirectory(store.dir));
     if (this.#options.adminSocket === true) {
-      this.#socket = await openAdminSocket(config, store, { operations: this.operations, emit: this.#options.emit });
+      this.#socket = await openAdminSocket(config, store, this.#ground);
       resources.defer(() => this.#socket?.close(0));
     }
     this.#passed = takePassedSockets(process.env, process.pid);

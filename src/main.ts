@@ -2,7 +2,15 @@
 
 import { OperationFault, type Operations } from './admin/operations.ts';
 import type { Config } from './config/schema.ts';
-import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
+import {
+  type Admin,
+  type AdminGround,
+  createAdminGround,
+  createDashboardLink,
+  hasAdmin,
+  openAdmin,
+  openAdminSocket,
+} from './setup/admin.ts';
 import type { Prepared } from './setup/listeners.ts';
 import { createOperations, createServingParts, type ServingParts } from './setup/operations.ts';
 import { createReloads, type Reloads } from './setup/reload.ts';
@@ -15,7 +23,7 @@ import {
 } from './setup/running-server.ts';
 import { openServer, type Server } from './setup/server.ts';
 import type { PlacedStoreConfig } from './setup/store.ts';
-import { choosePseudonym } from './setup/system.ts';
+import { choosePseudonym, systemClock } from './setup/system.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import type { Emit } from './telemetry/events.ts';
 
@@ -42,6 +50,7 @@ class SoleProcess implements RunningServer {
   readonly #emit: Emit;
   readonly #telemetry: Telemetry;
   readonly #reloads: Reloads;
+  readonly #ground: AdminGround;
   #admin: Admin | undefined;
   /** The admin listener on the default Unix socket (`openAdminSocket`). */
   #socket: Admin | undefined;
@@ -64,10 +73,12 @@ class SoleProcess implements RunningServer {
       serving: () => this.#serving,
       log: options.log,
       counted: telemetry,
+      now: systemClock.now,
       isStopping: () => this.#closing !== undefined,
       addresses: () => this.addresses,
       reload: () => this.#reloads.reload(),
     });
+    this.#ground = createAdminGround(this.operations, options.emit);
   }
 
   get url(): string {
@@ -81,11 +92,10 @@ class SoleProcess implements RunningServer {
   async open(config: Config): Promise<void> {
     await using resources = new AsyncDisposableStack();
     // Opened first, so that it can answer that the server is not ready yet.
-    this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#emit });
+    this.#admin = await openAdmin(config, this.#ground);
     resources.defer(() => this.#admin?.close(0));
-    const ground = { operations: this.operations, emit: this.#emit };
     const openBeside = async (store: PlacedStoreConfig) => {
-      this.#socket = await openAdminSocket(config, store, ground);
+      this.#socket = await openAdminSocket(config, store, this.#ground);
       return this.#socket;
     };
     const server = await openServer(config, {
@@ -101,6 +111,10 @@ class SoleProcess implements RunningServer {
     const where = `ready on ${addresses.join(' and ')}, in front of ${describeOrigins(config)}, storing in ${place}`;
     const message = `${where}${describeAdmin(this.#admin, this.#socket)}`;
     this.#emit({ kind: 'life', stage: 'ready', addresses, admin: (this.#admin ?? this.#socket)?.address, message });
+  }
+
+  createDashboardLink(): string | undefined {
+    return createDashboardLink(this.#ground);
   }
 
   reload(): Promise<void> {

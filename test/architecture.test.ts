@@ -47,6 +47,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'store.ts',
     'move-to-socket.ts',
     'secrets.ts',
+    'dashboard-files.ts',
     'system.ts',
     'package-files.ts',
   ],

@@ -6,12 +6,20 @@
 import { problemResponse } from '../delivery/problem.ts';
 import { type Credentials, readAuthorization } from '../guard/access/authorization.ts';
 import { clientName, isAddress } from '../guard/client.ts';
+import { sessionCookie } from '../guard/fields/forwarding.ts';
 import { LeakyBuckets } from '../guard/limits/rate-limit.ts';
-import { type Field, fieldValue } from '../http/fields.ts';
+import { type Field, type Fields, fieldValue } from '../http/fields.ts';
 import type { Peer, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { parseCookies } from '../semantics/cookies.ts';
 import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import type { Emit } from '../telemetry/events.ts';
-import type { Endpoint } from './endpoint.ts';
+import type { Sessions } from './sessions.ts';
+
+/**
+ * Which requests are admitted to an endpoint. `anyone`: all. `watcher`: all where only this machine can connect, otherwise as
+ * `operator`. `operator`: those with the token or a session; where no token is configured, those over a Unix socket too.
+ */
+export type EndpointAccess = 'anyone' | 'watcher' | 'operator';
 
 /** The parts that decisions are made with. */
 export interface AdminGateContext {
@@ -20,31 +28,38 @@ export interface AdminGateContext {
   /** Checks whether a text is the token; undefined where none is configured. */
   readonly isToken: ((text: string) => boolean) | undefined;
   readonly guesses: Guesses;
+  readonly sessions: Sessions;
 }
 
 /** Returns the refusal of a request for an endpoint with this access; undefined where it is admitted. Throws `ProxyError`. */
 export function checkAccess(
   request: ProxyRequest,
-  access: Endpoint['access'],
+  access: EndpointAccess,
   context: AdminGateContext,
 ): ProxyResponse | undefined {
   const refusal = findRefusal(request, access, context);
   if (refusal === undefined) return undefined;
   const { status, detail, fields } = refusal;
-  tell(request, refusal, context);
+  tellRefusal(request, refusal, context);
   return problemResponse(status, detail, fields);
 }
 
 function findRefusal(
-  { authority, fields, peer }: ProxyRequest,
-  access: Endpoint['access'],
-  { rules, isToken, guesses }: AdminGateContext,
+  request: ProxyRequest,
+  access: EndpointAccess,
+  { rules, isToken, guesses, sessions }: AdminGateContext,
 ): Refusal | undefined {
+  const { authority, fields, peer } = request;
   const caller = { authority, origin: fieldValue(fields, 'origin'), fetchSite: fieldValue(fields, 'sec-fetch-site') };
   const strange = refuseForeignCaller(caller, rules);
   if (strange !== undefined) return strange;
-  const decision = decideAdmission(access, readAuthorization(fields), { ...rules, hasToken: isToken !== undefined });
+  const credentials = readAuthorization(fields);
+  const decision = decideAdmission(access, credentials, { ...rules, hasToken: isToken !== undefined });
   if (decision.kind === 'admitted') return undefined;
+  // A cookie counts only without other credentials.
+  const session = credentials === undefined ? sessionOf(fields, sessions) : noSession;
+  if (session.kind === 'open') return refuseForgery(request, rules);
+  if (session.kind === 'ended') return refused(401, 'The session has ended: log in again.', [bearerChallenge('')]);
   if (decision.kind === 'refused') return decision;
   const waitMs = guesses.waitMs(peer.address);
   if (waitMs > 0)
@@ -54,7 +69,56 @@ function findRefusal(
   return wrongToken();
 }
 
-function tell({ peer }: ProxyRequest, { status, detail }: Refusal, { guesses, emit }: AdminGateContext): void {
+/** The session that the cookie of a request stands for. */
+type SessionReading = { readonly kind: 'none' | 'ended' } | { readonly kind: 'open'; readonly cookie: string };
+
+const noSession: SessionReading = { kind: 'none' };
+
+/** Returns the session of a request. Of several cookies with its name, which other ports of the host may have set, one is enough. */
+export function sessionOf(fields: Fields, sessions: Sessions): SessionReading {
+  const cookies = parseCookies(fields)
+    .filter(({ name }) => name === sessionCookie)
+    .map(({ pair }) => pair.slice(sessionCookie.length + 1));
+  const open = cookies.find((cookie) => sessions.has(cookie));
+  if (open !== undefined) return { kind: 'open', cookie: open };
+  return cookies.length === 0 ? noSession : { kind: 'ended' };
+}
+
+/**
+ * Refuses requests with the cookie of a session that a page of another origin may have caused, where `refuseForeignCaller` has
+ * found nothing: the browser has to say that our own page, or its user, has sent it. Browsers do not say so of a plain GET to a
+ * network address without TLS, so there a GET is admitted: it changes nothing, and other origins cannot read its response. A
+ * request that may change something needs a field and a media type besides that no form can send, and scripts of other origins
+ * only after a preflight request.
+ */
+export function refuseForgery(
+  { method, authority, fields }: Pick<ProxyRequest, 'method' | 'authority' | 'fields'>,
+  { reach }: Pick<AdmissionRules, 'reach'>,
+): Refusal | undefined {
+  const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
+  const fetchSite = fieldValue(fields, 'sec-fetch-site');
+  const isOwn =
+    fetchSite === 'same-origin' || fetchSite === 'none' || isOwnOrigin(fieldValue(fields, 'origin'), authority);
+  if (!isOwn && !(isSafe && fetchSite === undefined && reach === 'network')) {
+    return refused(403, 'A session is only for the dashboard of this listener.');
+  }
+  const isStated =
+    fieldValue(fields, 'x-rangeway-request') === '1' &&
+    /^application\/json[\t ]*(?:;|$)/i.test(fieldValue(fields, 'content-type') ?? '');
+  if (isSafe || isStated) return undefined;
+  return refused(403, 'With a session this needs "X-Rangeway-Request: 1" and "Content-Type: application/json".');
+}
+
+function isOwnOrigin(origin: string | undefined, authority: string): boolean {
+  return origin?.toLowerCase() === `http://${authority.toLowerCase()}`;
+}
+
+/** Logs a refusal, unless there are too many. */
+export function tellRefusal(
+  { peer }: ProxyRequest,
+  { status, detail }: Pick<Refusal, 'status' | 'detail'>,
+  { guesses, emit }: AdminGateContext,
+): void {
   const refusals = guesses.tell();
   if (refusals === undefined) return;
   const more = refusals.untold === 0 ? '' : ` (and ${refusals.untold} more that were not logged)`;
@@ -114,7 +178,7 @@ export function refuseForeignCaller(
   if (reach !== 'owner' && !isOurName(authority, hosts)) {
     return refused(421, 'The Host is not a name of this listener; use its address, localhost or one of "admin.hosts".');
   }
-  const isForeign = origin !== undefined && origin.toLowerCase() !== `http://${authority.toLowerCase()}`;
+  const isForeign = origin !== undefined && !isOwnOrigin(origin, authority);
   if (isForeign || fetchSite === 'cross-site' || fetchSite === 'same-site') {
     return refused(403, 'Requests from web pages of other origins are refused.');
   }
@@ -123,7 +187,7 @@ export function refuseForeignCaller(
 
 /** Decides whether a request is admitted to an endpoint with this access, as far as possible without a look at its token. */
 export function decideAdmission(
-  access: Endpoint['access'],
+  access: EndpointAccess,
   credentials: Credentials | undefined,
   { reach, hasToken }: Omit<AdmissionRules, 'hosts'>,
 ): AdmissionDecision {
@@ -132,18 +196,18 @@ export function decideAdmission(
     if (reach === 'owner') return { kind: 'admitted' };
     return refused(403, 'This needs a token, and none is configured: set "admin.token", or listen on a Unix socket.');
   }
-  if (credentials?.scheme !== 'bearer') return refused(401, 'This needs a token.', [challenge('')]);
+  if (credentials?.scheme !== 'bearer') return refused(401, 'This needs a token.', [bearerChallenge('')]);
   if (credentials.token68 === '') return wrongToken();
   return { kind: 'check', token: credentials.token68 };
 }
 
 /** The refusal of a wrong token (RFC 6750 §3.1). */
 function wrongToken(): Refusal {
-  return refused(401, 'This is not the token.', [challenge(', error="invalid_token"')]);
+  return refused(401, 'This is not the token.', [bearerChallenge(', error="invalid_token"')]);
 }
 
 /** RFC 6750 §3: without a token in the request the challenge states no error. */
-function challenge(error: string): Field {
+export function bearerChallenge(error: string): Field {
   return ['www-authenticate', `Bearer realm="${realm}"${error}`];
 }
 

@@ -13,9 +13,11 @@ import { type Listener, openListener } from '../listener/accept/open-listener.ts
 import type { ListenerLimits } from '../listener/listener.ts';
 import type { AdminEvent } from '../telemetry/events.ts';
 import { type AdminGateContext, checkAccess, peerName } from './access.ts';
+import type { ActivityFeed } from './activity.ts';
 import type { Endpoint, EndpointInput } from './endpoint.ts';
 import { endpoints } from './endpoints.ts';
 import { OperationFault, type Operations } from './operations.ts';
+import { answerPage, type Dashboard, pageFileName } from './page.ts';
 
 /** Options of an admin listener. */
 interface AdminListenerOptions extends AdminContext {
@@ -61,6 +63,8 @@ export function openAdminListener({ socket, now, ...context }: AdminListenerOpti
 /** The parts that requests are answered with. */
 interface AdminContext extends AdminGateContext {
   readonly operations: Operations;
+  readonly activity: ActivityFeed;
+  readonly dashboard: Dashboard;
 }
 
 /** Creates the handler of an admin listener. */
@@ -81,14 +85,20 @@ async function answer(request: ProxyRequest, context: AdminContext): Promise<Pro
   const refusal = checkAccess(request, accessTo(place, path), context);
   if (refusal !== undefined) return refusal;
   if (path === '*') return empty([['allow', 'GET, HEAD, OPTIONS, POST, PUT, DELETE']]);
-  if (place === undefined) return problemResponse(404, 'There is nothing here.');
+  if (place === undefined) {
+    const name = pageFileName(path);
+    if (name !== undefined) return answerPage(request, name, context.dashboard.readFiles);
+    return problemResponse(404, 'There is nothing here.');
+  }
   const allow = [['allow', allowedAt(place)]] as const;
   if (request.method === 'OPTIONS') return empty(allow);
   const endpoint = endpointAt(place, request.method);
   if (endpoint === undefined) return problemResponse(405, 'This method is not allowed here.', allow);
   const reading = await readGiven(request, place, endpoint, query.join('?'));
   if (reading.kind === 'refused') return problemResponse(reading.status, reading.detail);
-  return await perform(request, endpoint, { ...reading.given, operations: context.operations }, context);
+  const { operations, activity, dashboard } = context;
+  const given = { ...reading.given, operations, activity, dashboard, gate: context };
+  return endpoint.respond?.(given, request) ?? (await perform(request, endpoint, given, context));
 }
 
 /** Returns the access for a path. Unknown paths of the API need access too, so that only operators learn which paths there are. */
@@ -96,7 +106,7 @@ function accessTo(place: EndpointPlace | undefined, path: string): Endpoint['acc
   return place?.endpoints[0]?.access ?? (path.startsWith('/api') ? 'operator' : 'anyone');
 }
 
-type GivenValues = Omit<EndpointInput<Endpoint['parameters'], Endpoint['parameters']>, 'operations'>;
+type GivenValues = Pick<EndpointInput<Endpoint['parameters'], Endpoint['parameters']>, 'parameters' | 'body'>;
 
 type GivenReading =
   | { readonly kind: 'given'; readonly given: GivenValues }
@@ -121,19 +131,20 @@ async function readGiven(
 }
 
 async function perform(
-  { peer }: ProxyRequest,
+  request: ProxyRequest,
   endpoint: Endpoint,
-  given: Parameters<Endpoint['perform']>[0],
+  given: EndpointInput<Endpoint['parameters'], Endpoint['parameters']>,
   { emit }: AdminContext,
 ): Promise<ProxyResponse> {
   const { id, change } = endpoint;
+  const { peer } = request;
   const tell = (level: 'info' | 'warn', message: string, stage?: AdminEvent['stage']): void => {
     if (change !== undefined)
       emit({ kind: 'admin', level, action: change.action, stage, peer: peerName(peer), message });
   };
   if (change?.begin !== undefined) tell('info', change.begin(given), 'begun');
   try {
-    const result = await endpoint.perform(given);
+    const result = await endpoint.perform?.(given, request);
     for (const failure of change?.failures?.(given, result) ?? []) tell('warn', failure, 'part');
     if (change !== undefined) tell('info', change.describe(given, result));
     return succeed(endpoint, result);

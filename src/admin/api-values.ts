@@ -218,41 +218,37 @@ export const explainReply = z
   ])
   .register(namedSchemas, { id: 'Explained' });
 
-/** Running transfers from origins. */
-export const fillList = z
+const fillStatus = z
   .object({
-    fills: z.array(
-      z.object({
-        id: z.string().describe('Identifies it among the fills of all workers.'),
-        key: z.string(),
-        uri: z.string(),
-        generation: z.string(),
-        worker: z.int().describe('The worker that it runs in.'),
-        sizeBytes: z.number().optional().describe('The length of the whole in bytes; absent where it is not known.'),
-        receivedBytes: z.number(),
-        readers: z.int().describe('How many clients read it now.'),
-        startedAt: epochMs.describe('When it began, in epoch milliseconds.'),
-      }),
-    ),
+    id: z.string().describe('Identifies it among the fills of all workers.'),
+    key: z.string(),
+    uri: z.string(),
+    generation: z.string(),
+    worker: z.int().describe('The worker that it runs in.'),
+    sizeBytes: z.number().optional().describe('The length of the whole in bytes; absent where it is not known.'),
+    receivedBytes: z.number(),
+    readers: z.int().describe('How many clients read it now.'),
+    startedAt: epochMs.describe('When it began, in epoch milliseconds.'),
   })
-  .register(namedSchemas, { id: 'FillList' });
+  .register(namedSchemas, { id: 'Fill' });
+
+/** Running transfers from origins. */
+export const fillList = z.object({ fills: z.array(fillStatus) }).register(namedSchemas, { id: 'FillList' });
+
+const originStatus = z
+  .object({
+    route: z.string(),
+    url: z.string(),
+    worker: z.int().describe('The worker that reports it.'),
+    health: z
+      .enum(['well', 'ill', 'resting'])
+      .describe('"resting": gets no requests for a while. "ill": has rested; the next request or check decides.'),
+    ranges: z.enum(['unknown', 'yes', 'no']).describe('Whether it sends ranges, as far as the worker knows.'),
+  })
+  .register(namedSchemas, { id: 'Origin' });
 
 /** Origins, and what workers know of them. */
-export const originList = z
-  .object({
-    origins: z.array(
-      z.object({
-        route: z.string(),
-        url: z.string(),
-        worker: z.int().describe('The worker that reports it.'),
-        health: z
-          .enum(['well', 'ill', 'resting'])
-          .describe('"resting": gets no requests for a while. "ill": has rested; the next request or check decides.'),
-        ranges: z.enum(['unknown', 'yes', 'no']).describe('Whether it sends ranges, as far as the worker knows.'),
-      }),
-    ),
-  })
-  .register(namedSchemas, { id: 'OriginList' });
+export const originList = z.object({ origins: z.array(originStatus) }).register(namedSchemas, { id: 'OriginList' });
 
 /** The active configuration. */
 export const runningConfig = z
@@ -279,18 +275,101 @@ export const readinessSummary = z
   })
   .register(namedSchemas, { id: 'Readiness' });
 
+const workerStatus = z
+  .object({
+    id: z.int(),
+    pid: z.int(),
+    state: z.string().describe('"serving", "starting", "stopping", "silent" (no answers) or "away" (no process).'),
+  })
+  .register(namedSchemas, { id: 'Worker' });
+
+const requestTotals = z.object({
+  hit: z.number(),
+  stale: z.number(),
+  revalidated: z.number(),
+  miss: z.number(),
+  uncacheable: z.number(),
+  none: z.number().describe('The cache was not asked.'),
+  failed: z.number().describe('Answered with a status of 500 or more; no other member counts these.'),
+  inFlight: z.number().describe('Requests that have not ended.'),
+});
+
+/** What a server does now. */
+export const activity = z
+  .object({
+    at: epochMs.describe('When this was read, in epoch milliseconds.'),
+    startedAt: epochMs.describe('When the server started, in epoch milliseconds.'),
+    isReady: z.boolean(),
+    workers: z.array(workerStatus),
+    requests: requestTotals.describe('Requests that have ended, since the start, by outcome.'),
+    bytes: z
+      .object({ sent: z.number(), fromOrigin: z.number() })
+      .describe('Bytes of bodies since the start, of requests and exchanges with origins that have ended.'),
+    latency: z
+      .object({ boundsMs: z.array(z.number()), counts: z.array(z.number()) })
+      .describe(
+        'Requests since the start by the time to the head of their response: those within each bound but not within the bound before, and last those beyond all bounds.',
+      ),
+    connectionsOpen: z.number().describe('Connections of clients.'),
+    store: z.object({
+      entries: z.number(),
+      memoryBytes: z.number(),
+      memoryLimitBytes: z.number(),
+      diskBytes: z.number().nullable().describe('Null for a store in memory.'),
+      diskLimitBytes: z.number().nullable().describe('Null for a store in memory.'),
+    }),
+    origins: z.array(originStatus),
+    fills: z.array(fillStatus).describe('At most 1000, the longest-running first.'),
+    fillCount: z.int().describe('How many fills run.'),
+    hottest: z
+      .array(
+        z.object({
+          uri: z.string().describe('Without secrets.'),
+          hits: z.number().describe('Requests for it.'),
+          bytes: z.number().describe('Bytes of body that were sent for it.'),
+        }),
+      )
+      .describe(
+        'The most requested URIs of about the last minute, at most 20; counted only while the activity is read.',
+      ),
+  })
+  .register(namedSchemas, { id: 'Activity' });
+
+/** What a browser logs in with. */
+export const loginOrder = z
+  .strictObject({
+    token: z.string().min(1).max(4096).optional().describe('The token of the admin listener.'),
+    code: z.string().min(1).max(128).optional().describe('A one-time code of "rangeway dashboard".'),
+  })
+  .refine(({ token, code }) => (token === undefined) !== (code === undefined), 'expected "token" or "code"')
+  .register(namedSchemas, { id: 'Login' });
+
+/** Whether a browser is logged in. */
+export const sessionStatus = z
+  .object({
+    loggedIn: z.boolean().describe('Whether the request has a session.'),
+    hasToken: z.boolean().describe('Whether there is a token to log in with.'),
+  })
+  .register(namedSchemas, { id: 'Session' });
+
+/** A one-time code. */
+export const sessionCode = z
+  .object({
+    code: z.string().describe('Logs in once: for "code" of POST /api/v1/session.'),
+    expiresAt: epochMs.describe('Until when, in epoch milliseconds.'),
+    url: z
+      .string()
+      .optional()
+      .describe('Where browsers find the dashboard; absent where the admin listener has no port.'),
+  })
+  .register(namedSchemas, { id: 'SessionCode' });
+
 /** The state of the server, for operators. */
 export const serverStatus = z
   .object({
     isReady: z.boolean(),
     reason: z.string().optional(),
-    workers: z.array(
-      z.object({
-        id: z.int(),
-        pid: z.int(),
-        state: z.string().describe('"serving", "starting", "stopping", "silent" (no answers) or "away" (no process).'),
-      }),
-    ),
+    workers: z.array(workerStatus),
     addresses: z.array(z.string()).describe('The addresses that clients connect to.'),
   })
   .register(namedSchemas, { id: 'Status' });

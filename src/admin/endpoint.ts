@@ -1,8 +1,12 @@
 /** The description of an endpoint of the admin listener: a method at a path. Checks, routing and OpenAPI all follow from it. */
 
 import type * as z from 'zod';
+import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { AdminEvent } from '../telemetry/events.ts';
+import type { AdminGateContext, EndpointAccess } from './access.ts';
+import type { ActivityFeed } from './activity.ts';
 import type { Operations } from './operations.ts';
+import type { Dashboard } from './page.ts';
 
 /** The same type, read-only at every depth. */
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
@@ -10,6 +14,9 @@ export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K
 /** The values of a request, after they were checked. */
 export interface EndpointInput<P extends z.ZodType, B extends z.ZodType> {
   readonly operations: Operations;
+  readonly activity: ActivityFeed;
+  readonly dashboard: Dashboard;
+  readonly gate: AdminGateContext;
   readonly parameters: z.output<P>;
   readonly body: z.output<B>;
 }
@@ -20,11 +27,7 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Each `{name}` stands for one segment. It is a parameter, percent-decoded. */
   readonly path: string;
-  /**
-   * Which requests are admitted. `anyone`: all. `watcher`: all where only this machine can connect, otherwise as `operator`.
-   * `operator`: those with the token; where none is configured, those over a Unix socket.
-   */
-  readonly access: 'anyone' | 'watcher' | 'operator';
+  readonly access: EndpointAccess;
   readonly summary: string;
   /** Of the path and the query: an object that takes no other members. */
   readonly parameters: P;
@@ -36,7 +39,10 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
   readonly faults?: Readonly<Record<number, string>>;
   /** For an endpoint that uses the result in failures too: a result for which this is true gets 503. */
   readonly isFailure?: (result: Frozen<z.input<R>>) => boolean;
-  readonly perform: (given: EndpointInput<P, B>) => Promise<Frozen<z.input<R>>>;
+  /** Performs the operation, and resolves with its result. */
+  readonly perform?: (given: EndpointInput<P, B>, request: ProxyRequest) => Promise<Frozen<z.input<R>>>;
+  /** In place of `perform`: makes the response by itself. */
+  readonly respond?: (given: EndpointInput<P, B>, request: ProxyRequest) => ProxyResponse;
   /** What the log says of the operation: its action, and sentences. Undefined where nothing is changed or logged. */
   readonly change?: {
     readonly action: AdminEvent['action'];

@@ -1,12 +1,15 @@
 /** The table of all endpoints of the admin listener. */
 
 import * as z from 'zod';
+import { sessionOf } from './access.ts';
 import {
+  activity,
   entryDetails,
   entryList,
   explainOrder,
   explainReply,
   fillList,
+  loginOrder,
   logSetting,
   longestKey,
   nothing,
@@ -19,10 +22,13 @@ import {
   searchMembers,
   searchOf,
   serverStatus,
+  sessionCode,
+  sessionStatus,
   warmOrder,
   warmReports,
 } from './api-values.ts';
 import { defineEndpoint, type Endpoint, type Frozen, jsonType } from './endpoint.ts';
+import { logIn, logOut } from './login.ts';
 import { createOpenApi } from './openapi.ts';
 import { type EntrySearch, type ExplainReply, OperationFault } from './operations.ts';
 
@@ -177,6 +183,55 @@ const stored: readonly Endpoint[] = [
   }),
 ];
 
+const browsers: readonly Endpoint[] = [
+  defineEndpoint({
+    id: 'readSession',
+    method: 'GET',
+    path: '/api/v1/session',
+    access: 'anyone',
+    summary: 'Whether this browser is logged in.',
+    parameters: nothing,
+    result: { description: 'The state.', contentType: jsonType, schema: sessionStatus },
+    perform: async ({ gate: { sessions, isToken } }, { fields }) => ({
+      loggedIn: sessionOf(fields, sessions).kind === 'open',
+      hasToken: isToken !== undefined,
+    }),
+  }),
+  defineEndpoint({
+    id: 'logIn',
+    method: 'POST',
+    path: '/api/v1/session',
+    access: 'anyone',
+    summary: 'Logs a browser in: the response sets a cookie, which is as good as the token for 12 hours.',
+    parameters: nothing,
+    body: loginOrder,
+    result: undefined,
+    faults: { 401: 'The token or the code is wrong.', 429: 'Too many wrong tokens.' },
+    respond: ({ body, gate }, request) => logIn(body, request, gate),
+  }),
+  defineEndpoint({
+    id: 'logOut',
+    method: 'DELETE',
+    path: '/api/v1/session',
+    access: 'anyone',
+    summary: 'Logs a browser out: its session ends.',
+    parameters: nothing,
+    result: undefined,
+    respond: ({ gate, activity: feed }, request) => logOut(request, gate, feed),
+  }),
+  defineEndpoint({
+    id: 'createSessionCode',
+    method: 'POST',
+    path: '/api/v1/session-codes',
+    access: 'operator',
+    summary: 'A code that logs a browser in once, within five minutes.',
+    parameters: nothing,
+    body: nothing,
+    result: { description: 'The code.', contentType: jsonType, schema: sessionCode },
+    perform: async ({ gate: { sessions }, dashboard: { url } }) => ({ ...sessions.createCode(), url }),
+  }),
+];
+
 const running: readonly Endpoint[] = [
   defineEndpoint({
     id: 'readStatus',
@@ -187,6 +242,30 @@ const running: readonly Endpoint[] = [
     parameters: nothing,
     result: { description: 'The state of the server.', contentType: jsonType, schema: serverStatus },
     perform: ({ operations }) => operations.readReadiness(),
+  }),
+  defineEndpoint({
+    id: 'readActivity',
+    method: 'GET',
+    path: '/api/v1/activity',
+    access: 'operator',
+    summary: 'What the server does now: totals since its start, transfers, origins, and the most requested URIs.',
+    parameters: nothing,
+    result: { description: 'The activity.', contentType: jsonType, schema: activity },
+    perform: ({ activity: feed }) => feed.read(),
+  }),
+  defineEndpoint({
+    id: 'watchActivity',
+    method: 'GET',
+    path: '/api/v1/activity/stream',
+    access: 'operator',
+    summary: 'The activity as server-sent events, one at once and then one each second. Slow clients miss some.',
+    parameters: nothing,
+    result: {
+      description: 'Events named "activity". The data of each is an activity in JSON, in one line.',
+      contentType: 'text/event-stream; charset=utf-8',
+      schema: z.string(),
+    },
+    respond: ({ activity: feed }, { method }) => feed.open(method),
   }),
   defineEndpoint({
     id: 'listFills',
@@ -323,4 +402,4 @@ function describeSearch(given: Parameters<typeof searchOf>[0]): string {
 }
 
 /** All endpoints. */
-export const endpoints: readonly Endpoint[] = [...watching, ...stored, ...running];
+export const endpoints: readonly Endpoint[] = [...watching, ...browsers, ...stored, ...running];

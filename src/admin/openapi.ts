@@ -1,10 +1,14 @@
 /** Generates the description of the admin API, in OpenAPI 3.1, from the table of its endpoints. */
 
 import * as z from 'zod';
+import { sessionCookie } from '../guard/fields/forwarding.ts';
 import { namedSchemas } from './api-values.ts';
 import { type Endpoint, jsonType } from './endpoint.ts';
 
 type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Each one is enough (OpenAPI 3.1 §4.8.30). */
+const credentials: readonly JsonObject[] = [{ token: [] }, { session: [] }];
 
 /** The media type of all errors (RFC 9457 §3). */
 const problemType = 'application/problem+json';
@@ -34,6 +38,13 @@ export function createOpenApi(endpoints: readonly Endpoint[]): JsonObject {
           scheme: 'bearer',
           description: 'The value of admin.token. On a Unix socket no token is needed where none is configured.',
         },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: sessionCookie,
+          description:
+            'The cookie of POST /api/v1/session, for pages of this listener. Requests that change something also need "X-Rangeway-Request: 1" and "Content-Type: application/json".',
+        },
       },
       schemas: describeNamed(),
     },
@@ -45,7 +56,7 @@ export function statusesOf({ access, body, result, faults, isFailure }: Endpoint
   return {
     [result === undefined ? 204 : 200]: result?.description ?? 'Done.',
     400: 'The request does not match this description.',
-    ...(access === 'anyone' ? {} : { 401: 'The token is missing or wrong.' }),
+    ...(access === 'anyone' ? {} : { 401: 'The token is missing or wrong, or the session has ended.' }),
     403: 'The request is from a web page of another origin, or needs a token and none is configured.',
     421: 'The Host is neither an address nor a configured name.',
     ...(access === 'anyone' ? {} : { 429: 'Too many wrong tokens.' }),
@@ -64,7 +75,7 @@ function describeEndpoint(endpoint: Endpoint): JsonObject {
   return {
     operationId: id,
     summary,
-    security: access === 'anyone' ? [] : access === 'watcher' ? [{}, { token: [] }] : [{ token: [] }],
+    security: access === 'anyone' ? [] : access === 'watcher' ? [{}, ...credentials] : credentials,
     parameters: describeParameters(endpoint),
     ...(body === undefined ? {} : { requestBody: { content: { [jsonType]: { schema: schemaOf(body) } } } }),
     responses: Object.fromEntries(

@@ -127,6 +127,57 @@ export interface OriginStatus {
   readonly ranges: 'unknown' | 'yes' | 'no';
 }
 
+/** How full the store is. */
+export interface StoreFigures {
+  readonly entries: number;
+  readonly memoryBytes: number;
+  readonly memoryLimitBytes: number;
+  /** Null for a store in memory. */
+  readonly diskBytes: number | null;
+  readonly diskLimitBytes: number | null;
+}
+
+/** A URI that was requested often within about the last minute. Secrets in it are redacted. */
+export interface HotTarget {
+  readonly uri: string;
+  readonly hits: number;
+  /** Bytes of body that were sent. */
+  readonly bytes: number;
+}
+
+/** Totals since the start of the server. */
+export interface ActivityTotals {
+  /** By outcome; `failed` are those with a status of 500 or more, which no other member counts. `inFlight` have not ended. */
+  readonly requests: Readonly<
+    Record<'hit' | 'stale' | 'revalidated' | 'miss' | 'uncacheable' | 'none' | 'failed' | 'inFlight', number>
+  >;
+  readonly bytes: { readonly sent: number; readonly fromOrigin: number };
+  /** The time to the head of a response. `counts` are not cumulative, and one more than the bounds: the last has no bound. */
+  readonly latency: { readonly boundsMs: readonly number[]; readonly counts: readonly number[] };
+  readonly connectionsOpen: number;
+}
+
+/** What one process does now. */
+export interface WorkerActivity {
+  /** Its metrics, for merging, as those of `readMetrics`, but without those about the process. */
+  readonly metrics: readonly object[];
+  readonly store: StoreFigures;
+  readonly origins: readonly OriginStatus[];
+  /** The longest-running first; not all of them where there are very many. */
+  readonly fills: readonly FillStatus[];
+  readonly fillCount: number;
+  readonly hottest: readonly HotTarget[];
+}
+
+/** What a server does now. Rates and ratios over a time follow from the difference of two readings. */
+export interface Activity extends ActivityTotals, Omit<WorkerActivity, 'metrics'> {
+  /** When this was read, and when the server started, in epoch milliseconds. */
+  readonly at: number;
+  readonly startedAt: number;
+  readonly isReady: boolean;
+  readonly workers: Readiness['workers'];
+}
+
 /** The levels of the log. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
@@ -171,10 +222,12 @@ export interface WorkerOperations {
   setLogLevel(level: LogLevel): Promise<void>;
   /** Resolves with the metrics, as prom-client returns them for merging (`getMetricsAsJSON`). */
   readMetrics(): Promise<readonly object[]>;
+  /** Resolves with what the process does now. From now on it counts for some seconds which URIs are requested most. */
+  readActivity(): Promise<WorkerActivity>;
 }
 
 /** The operations of a whole server. */
-export interface Operations extends StoreOperations, Omit<WorkerOperations, 'readMetrics'> {
+export interface Operations extends StoreOperations, Omit<WorkerOperations, 'readMetrics' | 'readActivity'> {
   readReadiness(): Promise<Readiness>;
   /** Resolves with the active configuration as JSON, without secrets. */
   readConfig(): Promise<unknown>;
@@ -183,4 +236,6 @@ export interface Operations extends StoreOperations, Omit<WorkerOperations, 'rea
   reload(): Promise<void>;
   /** Resolves with the metrics in the text format of Prometheus. */
   formatMetrics(): Promise<string>;
+  /** Resolves with what the server does now. */
+  readActivity(): Promise<Activity>;
 }

@@ -5,6 +5,7 @@ import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'com
 import { nearestName } from '../config/problems.ts';
 import { parseDuration } from '../config/values.ts';
 import { version } from '../setup/package-files.ts';
+import type { DashboardFlags } from './admin/dashboard.ts';
 import {
   type AdminFlags,
   collectHeader,
@@ -27,7 +28,7 @@ const usage = `[serve] <origin> [options]
        rangeway check FILE...
        rangeway schema
        rangeway probe ORIGIN [PATH] [options]
-       rangeway ls | purge | warm | reload | explain | health [options]
+       rangeway ls | purge | warm | reload | explain | dashboard | health [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
@@ -238,6 +239,7 @@ function addAdminCommands(program: Command, io: CliIo, end: End): void {
   addReload(program, io, end);
   addExplain(program, io, end);
   addHealth(program, io, end);
+  addDashboard(program, io, end);
 }
 
 function addLs(program: Command, io: CliIo, end: End): void {
@@ -313,6 +315,19 @@ function addHealth(program: Command, io: CliIo, end: End): void {
   ).action(async (flags: AdminFlags) => {
     const { health } = await import('./admin/health.ts');
     end(await health(flags, io));
+  });
+}
+
+function addDashboard(program: Command, io: CliIo, end: End): void {
+  withAdminFlags(
+    program
+      .command('dashboard')
+      .description('print a link that logs a browser in to the dashboard of a running Rangeway, once')
+      .option('--open', 'open it in the browser of this system')
+      .option('--json', 'print the link and its end as JSON'),
+  ).action(async (flags: DashboardFlags) => {
+    const { dashboard, openSystemBrowser } = await import('./admin/dashboard.ts');
+    end(await dashboard(flags, io, openSystemBrowser));
   });
 }
 

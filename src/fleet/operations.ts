@@ -1,7 +1,8 @@
 /** The operations of the admin API over several workers: one worker performs an operation, or all of them do. */
 
+import { byAge, byRoute, composeActivity } from '../admin/activity.ts';
 import {
-  type FillStatus,
+  type ActivityTotals,
   type LogLevel,
   OperationFault,
   type Operations,
@@ -37,6 +38,10 @@ export interface FleetParts {
   readonly reload: () => Promise<void>;
   /** Merges the metrics of workers with those of the supervisor. Resolves with the text format of Prometheus. */
   readonly mergeMetrics: (readings: readonly (readonly object[])[]) => Promise<string>;
+  /** As `mergeMetrics`, for the metrics of `readActivity`. Resolves with their totals. */
+  readonly totalMetrics: (readings: readonly (readonly object[])[]) => Promise<ActivityTotals>;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** Resolves after `ms` milliseconds, or when the signal is aborted. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
@@ -49,6 +54,7 @@ const patienceMs = 5_000;
 /** Creates the operations. A worker that dies meanwhile is left out where all are asked, and replaced by another where one is. */
 export function createFleetOperations(parts: FleetParts): Operations {
   const fromOne = <T>(ask: (remote: WorkerRemote) => Promise<T>): Promise<T> => askOne(parts.roster(), ask);
+  const startedAt = parts.now();
   const fromAll = <T>(ask: (remote: WorkerRemote) => Promise<T>): Promise<readonly T[]> => askAll(parts, ask);
   return {
     listEntries: (search, limit, after) => fromOne((remote) => remote.listEntries(search, limit, after)),
@@ -71,6 +77,12 @@ export function createFleetOperations(parts: FleetParts): Operations {
     readLogLevel: async () => parts.readLogLevel(),
     reload: () => parts.reload(),
     formatMetrics: async () => await parts.mergeMetrics(await fromAll((remote) => remote.readMetrics())),
+    readActivity: async () => {
+      const readings = await fromAll((remote) => remote.readActivity());
+      const totals = await parts.totalMetrics(readings.map(({ metrics }) => metrics));
+      const { isReady, workers } = readinessOf(parts);
+      return composeActivity({ at: parts.now(), startedAt, isReady, workers, totals, readings });
+    },
   };
 }
 
@@ -128,17 +140,4 @@ function isServing({ state }: Pick<RosterEntry, 'state'>): boolean {
 
 function remotesOf(roster: readonly RosterEntry[]): readonly WorkerRemote[] {
   return roster.flatMap(({ remote }) => (remote === undefined ? [] : [remote]));
-}
-
-function byAge(one: FillStatus, other: FillStatus): number {
-  return one.startedAt - other.startedAt || (one.id < other.id ? -1 : 1);
-}
-
-function byRoute(one: { route: string; url: string; worker: number }, other: typeof one): number {
-  return compare(one.route, other.route) || compare(one.url, other.url) || one.worker - other.worker;
-}
-
-function compare(one: string, other: string): number {
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
 }

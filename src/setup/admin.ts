@@ -4,34 +4,61 @@ import { randomBytes } from 'node:crypto';
 import { lstat, mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { Guesses, type Reach } from '../admin/access.ts';
+import { ActivityFeed } from '../admin/activity.ts';
 import { openAdminListener } from '../admin/admin-listener.ts';
 import type { Operations } from '../admin/operations.ts';
+import type { Dashboard } from '../admin/page.ts';
+import { Sessions } from '../admin/sessions.ts';
 import { isLoopback } from '../config/address.ts';
 import { runtimeDirectories, runtimeSocket, storeSocket } from '../config/default-places.ts';
 import type { AdminConfig, Config } from '../config/schema.ts';
 import type { SecretSource } from '../config/values.ts';
 import { bearerRule, createTokenTable } from '../guard/access/authorization.ts';
 import { type BindPlace, openSocket } from '../listener/accept/bind.ts';
+import type { Listener } from '../listener/accept/open-listener.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { readDashboardFiles } from './dashboard-files.ts';
 import { readSecret, unusable } from './secrets.ts';
 import type { PlacedStoreConfig } from './store.ts';
-import { monotonicClock, systemClock } from './system.ts';
+import { backgroundClock, monotonicClock, systemClock, systemRandom } from './system.ts';
 
 /** The admin listener of a server. */
 export interface Admin {
   /** Where it is reached, such as `http://127.0.0.1:9180` or `unix:/run/rangeway/admin.sock`. */
   readonly address: string;
+  /** Where browsers find the dashboard; undefined on a Unix socket. */
+  readonly dashboard?: string | undefined;
   /** Reads the token again. Rejects where it cannot be used; the previous one stays valid then. */
   renewToken(): Promise<void>;
   /** Accepts no more requests, and cuts those that are not answered after `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }
 
-/** The parts that an admin listener is opened with. */
+/** The parts that all admin listeners of a server share. */
 export interface AdminGround {
   /** May be called at once, before there is a server. */
   readonly operations: Operations;
   readonly emit: Emit;
+  readonly activity: ActivityFeed;
+  readonly dashboard: Dashboard;
+  readonly sessions: Sessions;
+}
+
+/** Creates the parts that all admin listeners of a server share. */
+export function createAdminGround(operations: Operations, emit: Emit): AdminGround {
+  const activity = new ActivityFeed({ read: () => operations.readActivity(), after: backgroundClock.after });
+  const sessions = new Sessions({ now: systemClock.now, random: systemRandom });
+  return { operations, emit, activity, sessions, dashboard: { readFiles: readDashboardFiles, url: undefined } };
+}
+
+/** Returns a link to the dashboard that logs a browser in once, within five minutes; undefined where no browser can reach it. */
+export function createDashboardLink({ dashboard: { url }, sessions }: AdminGround): string | undefined {
+  return url === undefined ? undefined : formatDashboardLink(url, sessions.createCode().code);
+}
+
+/** Returns the link that logs a browser in with a one-time code. The code is in the fragment, which browsers do not send. */
+export function formatDashboardLink(url: string, code: string): string {
+  return `${url.replace(/\/$/, '')}/#code=${code}`;
 }
 
 /** Permissions of a Unix socket. Only its owner can connect, because a client that can may do everything. */
@@ -41,29 +68,40 @@ const ownerOnly = 0o600;
  * Opens the configured admin listener; undefined where there is none. Rejects with Node's error or `ListenFault` when the address
  * cannot be bound, and with an error that names the source when the token cannot be read or used.
  */
-export async function openAdmin(
-  { admin }: Pick<Config, 'admin'>,
-  { operations, emit }: AdminGround,
-): Promise<Admin | undefined> {
+export async function openAdmin({ admin }: Pick<Config, 'admin'>, ground: AdminGround): Promise<Admin | undefined> {
   if (admin === undefined || admin === 'off') return undefined;
   const { token: source, hosts } = admin;
-  let isToken = source === undefined ? undefined : await readToken(source);
+  let isToken = source === undefined ? undefined : (await readToken(source)).isToken;
   const listener = await openAdminListener({
+    ...ground,
     socket: await openSocket(placeOf(admin), 'admin'),
-    operations,
-    emit,
     now: systemClock.now,
     rules: { reach: reachOf(admin), hosts: new Set(hosts) },
     isToken: isToken && ((text) => isToken?.(text) === true),
     guesses: new Guesses(monotonicClock.now),
   });
+  if (admin.listen.kind === 'tcp') ground.dashboard.url = browserUrl(listener.address.url);
   return {
     address: listener.address.url,
+    dashboard: ground.dashboard.url,
     async renewToken() {
-      if (source !== undefined) isToken = await readToken(source);
+      if (source === undefined) return;
+      const { text, isToken: isNew } = await readToken(source);
+      // A browser may have logged in with the previous token, which is no longer valid.
+      if (isToken?.(text) === false) {
+        ground.sessions.endAll();
+        ground.activity.disconnect();
+      }
+      isToken = isNew;
     },
-    close: async (graceMs) => void (await listener.close(graceMs)),
+    close: (graceMs) => closeAdmin(listener, graceMs, ground),
   };
+}
+
+/** Ends event streams first: they would never end by themselves. */
+async function closeAdmin(listener: Listener, graceMs: number, { activity }: AdminGround): Promise<void> {
+  activity.close();
+  await listener.close(graceMs);
 }
 
 /** Checks whether there is an admin listener of any kind, which can read the metrics. */
@@ -83,7 +121,7 @@ export function hasAdmin(
 export async function openAdminSocket(
   { admin, listen }: Pick<Config, 'admin' | 'listen'>,
   store: PlacedStoreConfig,
-  { operations, emit }: AdminGround,
+  ground: AdminGround,
 ): Promise<Admin | undefined> {
   if (admin === 'off') return undefined;
   try {
@@ -92,8 +130,7 @@ export async function openAdminSocket(
     if (admin?.listen.kind === 'unix' && admin.listen.path === path) return undefined;
     const listener = await openAdminListener({
       socket: await openSocket({ kind: 'unix', path, mode: ownerOnly }, 'admin'),
-      operations,
-      emit,
+      ...ground,
       now: systemClock.now,
       rules: { reach: 'owner', hosts: new Set() },
       isToken: undefined,
@@ -102,12 +139,12 @@ export async function openAdminSocket(
     return {
       address: listener.address.url,
       renewToken: async () => {},
-      close: async (graceMs) => void (await listener.close(graceMs)),
+      close: (graceMs) => closeAdmin(listener, graceMs, ground),
     };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     const message = `there is no admin socket, which rangeway ls, purge, warm, reload and explain look for: ${why}`;
-    emit({ kind: 'listener', level: 'warn', message });
+    ground.emit({ kind: 'listener', level: 'warn', message });
     return undefined;
   }
 }
@@ -141,15 +178,22 @@ function placeOf({ listen }: AdminConfig): BindPlace {
   throw new Error('the schema allows no other place');
 }
 
+/** Returns the URL for a browser on this machine; a listener on all addresses has no address of its own. */
+function browserUrl(url: string): string {
+  return url.replace('//0.0.0.0', '//127.0.0.1').replace('//[::]', '//[::1]');
+}
+
 function reachOf({ listen }: AdminConfig): Reach {
   if (listen.kind !== 'tcp') return 'owner';
   return isLoopback(listen.host) ? 'machine' : 'network';
 }
 
-async function readToken(source: SecretSource): Promise<(text: string) => boolean> {
+async function readToken(
+  source: SecretSource,
+): Promise<{ readonly text: string; readonly isToken: (text: string) => boolean }> {
   const token = await readSecret(source);
   const fault = bearerRule({ name: '', secret: token, line: 1 });
   if (fault !== undefined) throw unusable(source, `cannot be used: ${fault}`);
   const find = createTokenTable([{ name: 'admin', secret: token, line: 1 }], randomBytes(32));
-  return (text) => find(text) !== undefined;
+  return { text: token, isToken: (text) => find(text) !== undefined };
 }

@@ -3,13 +3,17 @@
  * without secrets.
  */
 
+import { byAge, composeActivity, mostFills, mostHottestRead } from '../admin/activity.ts';
 import {
+  type ActivityTotals,
   type FillStatus,
+  type HotTarget,
   type LogLevel,
   OperationFault,
   type Operations,
   type OriginStatus,
   type Readiness,
+  type StoreFigures,
   type StoreOperations,
   type WorkerOperations,
 } from '../admin/operations.ts';
@@ -19,6 +23,7 @@ import type { Config } from '../config/schema.ts';
 import type { SecretSource } from '../config/values.ts';
 import { splitKey } from '../routing/cache-key.ts';
 import type { Route } from '../routing/router.ts';
+import type { StoreUsage } from '../store/store.ts';
 import { redact } from '../telemetry/redact.ts';
 import type { Server } from './server.ts';
 import type { Site } from './site.ts';
@@ -45,6 +50,11 @@ interface Counted {
   read(): Promise<readonly object[]>;
   /** In the text format of Prometheus. */
   format(): Promise<string>;
+  /** As `read`, without the metrics about the process. */
+  readOwn(): readonly object[];
+  total(): ActivityTotals;
+  /** The URIs that were requested most; counted only while this is called every few seconds. */
+  readHottest(limit: number): readonly HotTarget[];
 }
 
 /** The parts of a serving process that operations use. */
@@ -53,6 +63,7 @@ export interface ServingParts {
   readonly site: Pick<Site, 'config' | 'routes'>;
   readonly store: StoreOperations;
   readonly fills: Fills;
+  readonly readUsage: () => StoreUsage;
 }
 
 /** The parts that the operations of one process are made of. */
@@ -70,6 +81,8 @@ interface ProcessParts {
 export interface ServerParts extends ProcessParts {
   readonly pid: number;
   readonly isStopping: () => boolean;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** The addresses that clients connect to. */
   readonly addresses: () => readonly string[];
   /** Undefined where the configuration has no source to read again. Rejects with its problems. */
@@ -101,13 +114,48 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
       log.setLevel(level);
     },
     readMetrics: () => counted.read(),
+    readActivity: async () => {
+      const { site, fills, readUsage } = serving();
+      const running = fills
+        .list()
+        .map((fill) => ({ ...fill, worker }))
+        .sort(byAge);
+      return {
+        metrics: counted.readOwn(),
+        store: figuresOf(readUsage()),
+        origins: site.routes.flatMap((route) => listOriginsOf(route, worker)),
+        fills: running.slice(0, mostFills),
+        fillCount: running.length,
+        hottest: counted.readHottest(mostHottestRead),
+      };
+    },
+  };
+}
+
+function figuresOf({
+  entryCount,
+  usedBytes,
+  maxSizeBytes,
+  memoryBytes,
+  maxMemoryBytes,
+  isWritable,
+}: StoreUsage): StoreFigures {
+  // Only a store on a disk can become one that cannot be written.
+  const isOnDisk = isWritable !== undefined;
+  return {
+    entries: entryCount,
+    memoryBytes: memoryBytes ?? 0,
+    memoryLimitBytes: maxMemoryBytes ?? 0,
+    diskBytes: isOnDisk ? usedBytes : null,
+    diskLimitBytes: isOnDisk ? maxSizeBytes : null,
   };
 }
 
 /** Creates the operations of a server of one process. */
 export function createOperations(parts: ServerParts): Operations {
   const { pid, worker, log, counted, reload } = parts;
-  const { readMetrics: _readMetrics, ...operations } = createWorkerOperations(parts);
+  const { readMetrics: _readMetrics, readActivity: readOwn, ...operations } = createWorkerOperations(parts);
+  const startedAt = parts.now();
   const readReadiness = (): Readiness => {
     const state = parts.isStopping() ? 'stopping' : parts.serving() === undefined ? 'starting' : 'serving';
     const isReady = state === 'serving';
@@ -132,6 +180,11 @@ export function createOperations(parts: ServerParts): Operations {
       await reload();
     },
     formatMetrics: () => counted.format(),
+    readActivity: async () => {
+      const readings = parts.serving() === undefined ? [] : [await readOwn()];
+      const { isReady, workers } = readReadiness();
+      return composeActivity({ at: parts.now(), startedAt, isReady, workers, totals: counted.total(), readings });
+    },
   };
 }
 
@@ -157,6 +210,7 @@ export function createServingParts(server: Server): ServingParts {
       handler: () => server.site.insideHandler,
       clock: systemClock,
     }),
+    readUsage: () => server.store.readUsage(),
     fills: {
       list: () => server.cache.listFills().map((fill) => ({ ...fill, uri: splitKey(fill.key).uri })),
       cancel: (id) => server.cache.stopFill(id),

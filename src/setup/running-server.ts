@@ -42,6 +42,11 @@ export interface RunningServer {
   /** The operations of the admin API. */
   readonly operations: Operations;
   /**
+   * Returns a link to the dashboard, which logs a browser in once, within five minutes. Undefined where the admin listener has no
+   * port.
+   */
+  createDashboardLink(): string | undefined;
+  /**
    * Reads the configuration again, and activates it. No request and no connection fails by it: running requests end under the
    * configuration that they began with. Rejects with `OperationFault`: `invalid` where it cannot be used, and nothing has changed
    * then; `unavailable` where the server is stopping. Calls during a running reload share the next one.
@@ -61,7 +66,9 @@ export function describeOrigins({ routes }: Pick<Config, 'routes'>): string {
 }
 
 /** Describes where the server is administered, as the end of a sentence; empty where it is not. */
-export function describeAdmin(...listeners: readonly (Pick<Admin, 'address'> | undefined)[]): string {
+export function describeAdmin(...listeners: readonly (Pick<Admin, 'address' | 'dashboard'> | undefined)[]): string {
   const addresses = listeners.flatMap((listener) => (listener === undefined ? [] : [listener.address]));
-  return addresses.length === 0 ? '' : `, administered on ${addresses.join(' and ')}`;
+  const page = listeners.find((listener) => listener?.dashboard !== undefined)?.dashboard;
+  const browsers = page === undefined ? '' : `, dashboard: ${page}/`;
+  return addresses.length === 0 ? '' : `, administered on ${addresses.join(' and ')}${browsers}`;
 }

@@ -3,11 +3,13 @@
 import type { Store } from '../store/store.ts';
 import type { ProcessRole } from '../telemetry/counters.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { createFleetFormat, createMetrics, formatMetrics } from '../telemetry/metrics.ts';
+import { HottestTargets, type TargetCount } from '../telemetry/hottest.ts';
+import { createFleetMetrics, createMetrics, formatMetrics } from '../telemetry/metrics.ts';
+import { type CounterTotals, sumTotals } from '../telemetry/totals.ts';
 import { listOriginsOf } from './operations.ts';
 import { version } from './package-files.ts';
 import type { Site } from './site.ts';
-import { systemClock } from './system.ts';
+import { backgroundClock, systemClock } from './system.ts';
 
 /** The parts of a server that are read for the metrics. */
 export interface Measured {
@@ -26,6 +28,14 @@ export interface Telemetry {
   format(): Promise<string>;
   /** For a supervisor: merges the metrics of its workers with its own, in the text format of Prometheus. */
   merge(readings: readonly (readonly object[])[]): Promise<string>;
+  /** Returns our own metrics of this process, as `read` does, without those about the process. */
+  readOwn(): readonly object[];
+  /** Adds up the metrics of this process. */
+  total(): CounterTotals;
+  /** For a supervisor: adds up the metrics of its workers (`readOwn`) and its own. */
+  totalOf(readings: readonly (readonly object[])[]): Promise<CounterTotals>;
+  /** Returns the URIs that were requested most; they are counted only while this is called every few seconds. */
+  readHottest(limit: number): readonly TargetCount[];
   /** Sets the server that is measured from now on. */
   measure(server: Measured): void;
 }
@@ -42,15 +52,21 @@ export interface TelemetryOptions {
 /** Begins to count events. */
 export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions): Telemetry {
   const metrics = createMetrics({ version, role, now: systemClock.now, readDroppedLines });
-  const mergeAll = createFleetFormat();
+  const fleet = createFleetMetrics();
+  const hottest = new HottestTargets(backgroundClock);
   return {
     emit(event) {
       metrics.emit(event);
+      if (event.kind === 'request') hottest.count(event);
       log(event);
     },
     read: () => metrics.read(),
     format: async () => await formatMetrics(await metrics.read()),
-    merge: async (readings) => await mergeAll([await metrics.read(), ...readings]),
+    merge: async (readings) => await fleet.format([await metrics.read(), ...readings]),
+    readOwn: () => metrics.readOwn(),
+    total: () => sumTotals(metrics.readOwn()),
+    totalOf: async (readings) => sumTotals(await fleet.combine([metrics.readOwn(), ...readings])),
+    readHottest: (limit) => hottest.read(limit),
     measure(server) {
       metrics.attach({
         readStore: () => server.store.readUsage(),

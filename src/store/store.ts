@@ -181,6 +181,8 @@ export interface StoreUsage {
   readonly maxSizeBytes: number;
   /** Bytes in the memory of this process; undefined where the store keeps nothing there. */
   readonly memoryBytes?: number;
+  /** Maximum of `memoryBytes`. */
+  readonly maxMemoryBytes?: number;
   /** Whether new entries are stored: false while the disk is full or cannot be written. Undefined where that cannot happen. */
   readonly isWritable?: boolean;
 }

@@ -561,6 +561,7 @@ const actions: readonly AdminEvent['action'][] = [
   'level',
   'reload',
   'explain',
+  'login',
   'refused',
   'failed',
 ];

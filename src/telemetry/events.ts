@@ -176,10 +176,10 @@ export interface AdminEvent {
   readonly kind: 'admin';
   readonly level: 'info' | 'warn';
   /**
-   * The action that was asked for: purge, warm, explain, cancel, level, reload; `refused` where the client may not ask, `failed`
+   * The action that was asked for: purge, warm, explain, cancel, level, reload, login (of a browser); `refused` where the client may not ask, `failed`
    * where the request could not be answered.
    */
-  readonly action: 'purge' | 'warm' | 'explain' | 'cancel' | 'level' | 'reload' | 'refused' | 'failed';
+  readonly action: 'purge' | 'warm' | 'explain' | 'cancel' | 'level' | 'reload' | 'login' | 'refused' | 'failed';
   /** `begun`: the action has begun, and its end is another event; `part`: a part of it has failed. Neither counts as an action. */
   readonly stage?: 'begun' | 'part' | undefined;
   readonly peer: string | undefined;

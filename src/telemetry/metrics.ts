@@ -58,6 +58,8 @@ export interface Metrics {
   attach(sources: MetricSources): void;
   /** Reads all metrics as plain data, which can be combined with that of other processes. */
   read(): Promise<readonly MetricReading[]>;
+  /** Reads our own metrics only, without those about the process (memory, CPU, event loop), whose reading changes some of them. */
+  readOwn(): readonly MetricReading[];
 }
 
 /** Creates the metrics of this process. */
@@ -73,12 +75,14 @@ export function createMetrics({ version, role, now, readDroppedLines = () => 0 }
     createAsked(metricKinds.rangeway_build_info, () => [[[version, process.version], 1]]),
     createAsked(metricKinds.rangeway_event_loop_active_seconds_total, () => [[[workerLabel(role)], activeSeconds()]]),
   ];
+  const readOwn = (): readonly MetricReading[] => [mark, ...own.map((tally) => tally.read())];
   return {
     emit: counting.emit,
     attach(given) {
       sources = given;
     },
-    read: async () => [mark, ...own.map((tally) => tally.read()), ...(await readProcess(role))],
+    read: async () => [...readOwn(), ...(await readProcess(role))],
+    readOwn,
   };
 }
 
@@ -134,12 +138,22 @@ export function formatMetrics(reading: readonly MetricReading[]): Promise<string
   return aggregate([reading]).metrics();
 }
 
-/** Returns a function that combines and formats new readings of a fleet's processes. It keeps the counts of dead workers. */
-export function createFleetFormat(): (readings: Iterable<readonly object[]>) => Promise<string> {
+/** Combines readings of a fleet's processes. It keeps the counts of dead workers. */
+export interface FleetMetrics {
+  /** Combines new readings, in the text format of Prometheus. */
+  format(readings: Iterable<readonly object[]>): Promise<string>;
+  /** Combines new readings. */
+  combine(readings: Iterable<readonly object[]>): Promise<readonly MetricReading[]>;
+}
+
+/** Creates the metrics of a fleet. */
+export function createFleetMetrics(): FleetMetrics {
   const ledger = new MetricsLedger((readings) => readRegistry(aggregate(readings)));
-  return async (readings) => {
-    const entered = await ledger.enter([...readings] as (readonly MetricReading[])[]);
-    return await aggregate(entered).metrics();
+  const enter = async (readings: Iterable<readonly object[]>) =>
+    aggregate(await ledger.enter([...readings] as (readonly MetricReading[])[]));
+  return {
+    format: async (readings) => await (await enter(readings)).metrics(),
+    combine: async (readings) => await readRegistry(await enter(readings)),
   };
 }
 

@@ -4,9 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Guesses, type Reach } from '../../src/admin/access.ts';
+import { ActivityFeed } from '../../src/admin/activity.ts';
 import { openAdminListener } from '../../src/admin/admin-listener.ts';
 import type { Operations } from '../../src/admin/operations.ts';
+import type { SessionCode } from '../../src/admin/sessions.ts';
 import { type BindPlace, openSocket } from '../../src/listener/accept/bind.ts';
+import { createAdminGround } from '../../src/setup/admin.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { RawClient, type RawResponse, rawValues } from '../support/clients/raw-client.ts';
 import { fakeOperations, type OperationCall } from '../support/proxies/fake-operations.ts';
@@ -19,6 +22,8 @@ export interface AdminGround extends AsyncDisposable {
   /** The clock by which the listener counts guesses, in milliseconds. */
   now: number;
   connect(): Promise<RawClient>;
+  /** Creates a code that logs in once. */
+  createCode(): SessionCode;
   /** Sends one request on a connection of its own: method, target, field lines and a body. */
   ask(method: string, target: string, lines?: readonly string[], body?: string): Promise<AdminAnswer>;
 }
@@ -37,6 +42,10 @@ interface GroundOptions {
   readonly hosts?: readonly string[];
   readonly token?: string | undefined;
   readonly overrides?: Partial<Operations>;
+  /** Calls back when a second is over. By default no second is ever over. */
+  readonly after?: (delayMs: number, callback: () => void) => () => void;
+  /** The files of the dashboard; undefined where it is not built. */
+  readonly dashboardFiles?: ReadonlyMap<string, Uint8Array> | undefined;
 }
 
 /** Field lines with the right token. */
@@ -49,6 +58,8 @@ export async function openAdminGround({
   reach = 'machine',
   hosts = [],
   overrides,
+  after = () => () => {},
+  dashboardFiles,
   ...rest
 }: GroundOptions = {}): Promise<AdminGround> {
   await using resources = new AsyncDisposableStack();
@@ -56,10 +67,14 @@ export async function openAdminGround({
   const events: ServerEvent[] = [];
   const { operations, calls } = fakeOperations(overrides);
   const place = await placeFor(reach, resources);
+  const shared = createAdminGround(operations, (event) => events.push(event));
+  const activity = new ActivityFeed({ read: () => operations.readActivity(), after });
+  resources.defer(() => activity.close());
   const listener = await openAdminListener({
     socket: await openSocket(place, 'admin'),
-    operations,
-    emit: (event) => events.push(event),
+    ...shared,
+    activity,
+    dashboard: { readFiles: () => dashboardFiles, url: undefined },
     now: () => 0,
     rules: { reach, hosts: new Set(hosts) },
     isToken: token === undefined ? undefined : (text) => text === token,
@@ -73,6 +88,7 @@ export async function openAdminGround({
     calls,
     now: 0,
     connect,
+    createCode: () => shared.sessions.createCode(),
     async ask(method, target, lines = asOperator, body = '') {
       await using client = await connect();
       const host = lines.some((line) => /^host:/i.test(line)) ? [] : ['Host: localhost'];

@@ -6,6 +6,7 @@ import { Guesses } from '../../src/admin/access.ts';
 import { createAdminHandler } from '../../src/admin/admin-listener.ts';
 import { endpoints } from '../../src/admin/endpoints.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
+import { createAdminGround } from '../../src/setup/admin.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { fakeOperations } from '../support/proxies/fake-operations.ts';
 import { rightToken } from './admin-ground.ts';
@@ -14,8 +15,7 @@ function createGround() {
   const { operations, calls } = fakeOperations();
   const events: ServerEvent[] = [];
   const handler = createAdminHandler({
-    operations,
-    emit: (event) => events.push(event),
+    ...createAdminGround(operations, (event) => events.push(event)),
     rules: { reach: 'machine', hosts: new Set() },
     isToken: (text) => text === rightToken,
     guesses: new Guesses(() => 0),

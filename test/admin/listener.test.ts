@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
-import { openAdmin } from '../../src/setup/admin.ts';
+import { createAdminGround, openAdmin } from '../../src/setup/admin.ts';
 import { RawClient } from '../support/clients/raw-client.ts';
 import { until } from '../support/clocks/until.ts';
 import { fakeOperations } from '../support/proxies/fake-operations.ts';
@@ -16,7 +16,10 @@ import { openAdminGround } from './admin-ground.ts';
 async function openAt(listen: string) {
   const checked = checkConfig({ admin: { listen }, routes: [{ origin: 'http://origin.test' }] }, '.');
   if (checked.kind !== 'ok') throw new Error(JSON.stringify(checked));
-  const admin = await openAdmin(checked.config, { operations: fakeOperations().operations, emit: () => {} });
+  const admin = await openAdmin(
+    checked.config,
+    createAdminGround(fakeOperations().operations, () => {}),
+  );
   if (admin === undefined) throw new Error('none is configured');
   return { ...admin, [Symbol.asyncDispose]: () => admin.close(0) };
 }
@@ -100,7 +103,12 @@ describe('bad clients', () => {
 describe('openAdmin', () => {
   it('returns undefined where no listener is configured', async () => {
     const { operations } = fakeOperations();
-    expect(await openAdmin({ admin: undefined }, { operations, emit: () => {} })).toBeUndefined();
+    expect(
+      await openAdmin(
+        { admin: undefined },
+        createAdminGround(operations, () => {}),
+      ),
+    ).toBeUndefined();
   });
 
   it('rejects with the error of the system where its address is in use', async () => {

@@ -9,6 +9,7 @@ import {
 } from '../../src/admin/operations.ts';
 import { ChannelGone, type Remote } from '../../src/fleet/channel.ts';
 import { createFleetOperations, type FleetParts, type RosterEntry } from '../../src/fleet/operations.ts';
+import { someActivity } from '../support/proxies/fake-operations.ts';
 
 type WorkerRemote = Remote<StoreOperations & WorkerOperations>;
 
@@ -19,6 +20,8 @@ const never = () => new Promise<never>(() => {});
 function worker(id: number, state: string, remote?: Partial<WorkerRemote>): RosterEntry {
   return { id, pid: 100 + id, state, remote: remote as WorkerRemote | undefined };
 }
+
+const { requests, bytes, latency, connectionsOpen } = someActivity;
 
 function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetParts> = {}) {
   const levels: LogLevel[] = [];
@@ -32,6 +35,8 @@ function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetPar
     keepLogLevel: (level) => levels.push(level),
     reload: async () => {},
     mergeMetrics: async (readings) => JSON.stringify(readings),
+    totalMetrics: async () => ({ requests, bytes, latency, connectionsOpen }),
+    now: () => 5,
     wait: (_ms, signal) =>
       new Promise((resolve) => {
         waits.push(resolve);
@@ -43,6 +48,37 @@ function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetPar
 }
 
 const purge = { search: { kind: 'all' }, mode: 'hard' } as const;
+
+describe('the activity', () => {
+  it('is read of all workers that answer, and names all', async () => {
+    const store = { entries: 1, memoryBytes: 2, memoryLimitBytes: 4, diskBytes: 10, diskLimitBytes: 20 };
+    const reading = { metrics: [{ name: 'a' }], store, origins: [], fills: [], fillCount: 3, hottest: [] };
+    const read: unknown[] = [];
+    const { operations } = createFleet(
+      [
+        worker(1, 'serving', { readActivity: async () => reading }),
+        worker(2, 'serving', { readActivity: async () => reading }),
+        worker(3, 'serving', { readActivity: gone }),
+        worker(4, 'away'),
+      ],
+      {
+        totalMetrics: async (readings) => {
+          read.push(...readings);
+          return { requests, bytes, latency, connectionsOpen };
+        },
+      },
+    );
+    expect(await operations.readActivity()).toMatchObject({
+      at: 5,
+      startedAt: 5,
+      isReady: true,
+      workers: [{ id: 1 }, { id: 2 }, { id: 3 }, { id: 4, state: 'away' }],
+      store: { entries: 1, memoryBytes: 4, diskBytes: 10 },
+      fillCount: 6,
+    });
+    expect(read).toEqual([reading.metrics, reading.metrics]);
+  });
+});
 
 describe('an operation that any worker can do', () => {
   const purged = (entries: number) => ({ purge: async () => ({ entries }) });

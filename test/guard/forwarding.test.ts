@@ -413,3 +413,20 @@ describe('forwardedResponseFields', () => {
     },
   );
 });
+
+describe('the cookie of a session of the dashboard', () => {
+  it.each<[given: string, passed: string | undefined]>([
+    ['rangeway_session=x', undefined],
+    ['a=1; rangeway_session=x; b=2', 'a=1; b=2'],
+    [' rangeway_session = x;a=1', 'a=1'],
+    ['rangeway_session', undefined],
+    ['my_rangeway_session=x; a=1', 'my_rangeway_session=x; a=1'],
+    ['a=rangeway_session', 'a=rangeway_session'],
+  ])('reaches no origin: %j', (given, passed) => {
+    const request = requestWith({ fields: [['cookie', given]] });
+    for (const forward of [forwardedRequestFields, tunnelRequestFields]) {
+      const forwarded = forward(request, clientOf({}), rules, 'rangeway');
+      expect(fieldLines(forwarded, 'cookie')).toEqual(passed === undefined ? [] : [passed]);
+    }
+  });
+});

@@ -96,7 +96,7 @@ it('is open beside another admin listener, which requires its token', async () =
   const admin = { listen: '127.0.0.1:0', token: 'env:RANGEWAY_TEST_TOKEN' };
   const more = { ...env, RANGEWAY_TEST_TOKEN: 'a-token-for-the-tests' };
   await using server = await startConfigured(dir, { ...base, admin, store: { dir: 's' } }, more);
-  expect(server.output()).toMatch(/administered on http:\S+ and unix:\S+\/s\/admin\.sock"/);
+  expect(server.output()).toMatch(/administered on (http:\S+) and unix:\S+\/s\/admin\.sock, dashboard: \1\/"/);
   expect(await runCommand(['ls', '--dir', join(dir, 's')], env)).toMatchObject({ code: 0 });
 });
 

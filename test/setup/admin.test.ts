@@ -5,21 +5,28 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
-import { type Admin, openAdmin } from '../../src/setup/admin.ts';
+import {
+  type Admin,
+  type AdminGround,
+  createAdminGround,
+  createDashboardLink,
+  openAdmin,
+} from '../../src/setup/admin.ts';
 import { fakeOperations } from '../support/proxies/fake-operations.ts';
 
 const dir = await mkdtemp(join(tmpdir(), 'rangeway-admin-token-'));
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
-async function open(admin: object): Promise<Admin & AsyncDisposable> {
+async function open(admin: object): Promise<Admin & AsyncDisposable & { readonly ground: AdminGround }> {
   const checked = checkConfig(
     { admin: { listen: '127.0.0.1:0', ...admin }, routes: [{ origin: 'http://o.test' }] },
     dir,
   );
   if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
-  const opened = await openAdmin(checked.config, { operations: fakeOperations().operations, emit: () => {} });
+  const ground = createAdminGround(fakeOperations().operations, () => {});
+  const opened = await openAdmin(checked.config, ground);
   if (opened === undefined) throw new Error('none is configured');
-  return { ...opened, [Symbol.asyncDispose]: () => opened.close(0) };
+  return { ...opened, ground, [Symbol.asyncDispose]: () => opened.close(0) };
 }
 
 async function statusWith({ address }: Admin, token: string): Promise<number> {
@@ -38,6 +45,28 @@ describe('the token of the admin listener', () => {
     expect(admin.address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect([await statusWith(admin, first), await statusWith(admin, second)]).toEqual([200, 401]);
   });
+
+  it('ends all sessions and codes when it changes, and none when it is read again as it was', async () => {
+    await writeFile(join(dir, 'token'), first);
+    await using admin = await open({ token: 'file:token' });
+    const { sessions } = admin.ground;
+    const [session, { code }] = [sessions.open(), sessions.createCode()];
+    await admin.renewToken();
+    expect(sessions.has(session)).toBe(true);
+    await writeFile(join(dir, 'token'), second);
+    await admin.renewToken();
+    expect([sessions.has(session), sessions.redeem(code)]).toEqual([false, false]);
+  });
+
+  it.each(['127.0.0.1:0', '0.0.0.0:0'])(
+    'lets browsers find the dashboard at an address of this machine: %s',
+    async (listen) => {
+      await writeFile(join(dir, 'token'), first);
+      await using admin = await open({ listen, token: 'file:token' });
+      expect(admin.dashboard).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+      expect(createDashboardLink(admin.ground)).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/#code=[\w-]{43}$/);
+    },
+  );
 
   it('changes when its file is read again, and stays when that cannot be read', async () => {
     await writeFile(join(dir, 'token'), first);

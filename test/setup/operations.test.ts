@@ -6,7 +6,7 @@ import { checkConfig } from '../../src/config/load.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import type { Route } from '../../src/routing/router.ts';
 import { createOperations, type ServerParts } from '../../src/setup/operations.ts';
-import { fakeOperations, someEntry } from '../support/proxies/fake-operations.ts';
+import { fakeOperations, someActivity, someEntry } from '../support/proxies/fake-operations.ts';
 
 const url = (text: string) => new URL(text);
 
@@ -14,6 +14,9 @@ function routeWith(name: string, more: Partial<Route>): Route {
   const rangeSupport = createRangeAbility({ mode: 'auto', now: () => 0, forgetAfterMs: 1, onDistrust: () => {} });
   return { name, originUrl: url(`http://${name}.test/`), rangeSupport, ...more } as Route;
 }
+
+const { requests, bytes, latency, connectionsOpen } = someActivity;
+const totals = { requests, bytes, latency, connectionsOpen };
 
 function createGround(overrides: Partial<ServerParts> = {}) {
   const checked = checkConfig({ routes: [{ origin: 'http://origin.test' }] }, '.');
@@ -40,6 +43,7 @@ function createGround(overrides: Partial<ServerParts> = {}) {
   const serving: ReturnType<ServerParts['serving']> = {
     site: { config: checked.config, routes: [routeWith('a', {}), known] },
     store: fakeOperations().operations as StoreOperations,
+    readUsage: () => ({ entryCount: 1, usedBytes: 2, maxSizeBytes: 3, memoryBytes: 4, maxMemoryBytes: 5 }),
     fills: {
       list: () => [fill],
       cancel: (id) => {
@@ -53,7 +57,14 @@ function createGround(overrides: Partial<ServerParts> = {}) {
     pid: 77,
     serving: () => serving,
     log: { readLevel: () => levels.at(-1) ?? 'warn', setLevel: (level) => levels.push(level) },
-    counted: { read: async () => [], format: async () => 'a 1\n' },
+    counted: {
+      read: async () => [],
+      format: async () => 'a 1\n',
+      readOwn: () => [],
+      total: () => totals,
+      readHottest: () => [],
+    },
+    now: () => 5,
     isStopping: () => false,
     addresses: () => ['http://127.0.0.1:8080'],
     reload: async () => {},
@@ -137,5 +148,29 @@ describe('the operations of one process', () => {
       reason: 'unavailable',
     });
     await createGround().operations.reload();
+  });
+});
+
+describe('the activity', () => {
+  it('has the totals also while the process starts', async () => {
+    const { operations } = createGround({ serving: () => undefined });
+    expect(await operations.readActivity()).toMatchObject({
+      at: 5,
+      isReady: false,
+      ...totals,
+      fillCount: 0,
+      origins: [],
+    });
+  });
+
+  it('has the store, the origins and the fills', async () => {
+    expect(await createGround().operations.readActivity()).toMatchObject({
+      isReady: true,
+      workers: [{ id: 3, pid: 77, state: 'serving' }],
+      store: { entries: 1, memoryBytes: 4, memoryLimitBytes: 5, diskBytes: null, diskLimitBytes: null },
+      origins: [{ route: 'a' }, { url: 'http://b1.test/', health: 'resting' }, { url: 'http://b2.test/' }],
+      fills: [{ id: '1-1', worker: 3 }],
+      fillCount: 1,
+    });
   });
 });

@@ -16,7 +16,13 @@ describe('a store', () => {
   it('in memory has all its used bytes in memory', async () => {
     const now = () => 0;
     const store = createMemoryStore({ maxSizeBytes, blockSizeBytes: 16 * 1024, now, randomId: sequentialIds() });
-    expect(store.readUsage()).toEqual({ entryCount: 0, usedBytes: 0, maxSizeBytes, memoryBytes: 0 });
+    expect(store.readUsage()).toEqual({
+      entryCount: 0,
+      usedBytes: 0,
+      maxSizeBytes,
+      memoryBytes: 0,
+      maxMemoryBytes: maxSizeBytes,
+    });
     await storeSample(store, { key: 'k', sizeBytes });
     const { entryCount, usedBytes, memoryBytes } = store.readUsage();
     expect([entryCount, usedBytes]).toEqual([1, memoryBytes]);
@@ -27,8 +33,15 @@ describe('a store', () => {
 
   it('on a disk has in memory only entries that were read', async () => {
     const { store: disk, clock } = await openTestStore({ maxSizeBytes });
-    const store = createTieredStore(createMemoryTier({ maxSizeBytes }), disk, () => clock.now());
-    expect(store.readUsage()).toEqual({ entryCount: 0, usedBytes: 0, maxSizeBytes, memoryBytes: 0, isWritable: true });
+    const store = createTieredStore(createMemoryTier({ maxSizeBytes: maxSizeBytes / 2 }), disk, () => clock.now());
+    expect(store.readUsage()).toEqual({
+      entryCount: 0,
+      usedBytes: 0,
+      maxSizeBytes,
+      memoryBytes: 0,
+      maxMemoryBytes: maxSizeBytes / 2,
+      isWritable: true,
+    });
     await storeSample(disk, { key: 'k', sizeBytes });
     expect(store.readUsage()).toMatchObject({ entryCount: 1, memoryBytes: 0 });
     expect(store.readUsage().usedBytes).toBeGreaterThanOrEqual(sizeBytes);

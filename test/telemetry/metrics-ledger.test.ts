@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { MetricReading } from '../../src/telemetry/counters.ts';
-import { createFleetFormat, createMetrics, createProcessMark, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createFleetMetrics, createMetrics, createProcessMark, type Metrics } from '../../src/telemetry/metrics.ts';
 import { sampleRequest } from '../support/proxies/sample-events.ts';
 import { readMetricText, sampleOf, sumOf } from '../support/values/metric-text.ts';
 
@@ -37,7 +37,7 @@ describe('metrics of several processes', () => {
     for (let count = 0; count < 5; count += 1) (count < 3 ? one : two).emit(sampleRequest);
     one.emit({ kind: 'begun', what: 'request' });
     above.emit({ kind: 'life', stage: 'reloaded', addresses: [], message: '' });
-    const text = await createFleetFormat()([
+    const text = await createFleetMetrics().format([
       await above.read(),
       await readAs(one, '1', 'a'),
       await readAs(two, '2', 'b'),
@@ -59,7 +59,7 @@ describe('metrics of several processes', () => {
   });
 
   it('about the processes themselves are separate', async () => {
-    const text = await createFleetFormat()([await supervisor().read(), await readAs(worker(7), '7', 'a')]);
+    const text = await createFleetMetrics().format([await supervisor().read(), await readAs(worker(7), '7', 'a')]);
     for (const name of [
       'process_resident_memory_bytes',
       'nodejs_eventloop_lag_p99_seconds',
@@ -78,7 +78,7 @@ describe('a worker that dies or is late', () => {
   const total = (text: string) => sumOf(text, 'rangeway_requests_total');
 
   it('leaves its counts in the totals', async () => {
-    const format = createFleetFormat();
+    const { format } = createFleetMetrics();
     const [one, two] = [worker(1), worker(2)];
     for (let count = 0; count < 10; count += 1) one.emit(sampleRequest);
     two.emit(sampleRequest);
@@ -97,7 +97,7 @@ describe('a worker that dies or is late', () => {
   });
 
   it('no longer counts in gauges', async () => {
-    const format = createFleetFormat();
+    const { format } = createFleetMetrics();
     const one = worker(1);
     one.emit({ kind: 'begun', what: 'fill' });
     const own = await supervisor().read();
@@ -106,7 +106,7 @@ describe('a worker that dies or is late', () => {
   });
 
   it('is counted once when it was only late', async () => {
-    const format = createFleetFormat();
+    const { format } = createFleetMetrics();
     const one = worker(1);
     const own = await supervisor().read();
     one.emit(sampleRequest);
@@ -123,7 +123,7 @@ describe('a worker that dies or is late', () => {
     });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-        const format = createFleetFormat();
+        const { format } = createFleetMetrics();
         const lives = new Map([1, 2, 3].map((place) => [place, { metrics: worker(place), life: 0 }]));
         let before = 0;
         for (const { place, what } of steps) {

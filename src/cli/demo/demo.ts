@@ -53,14 +53,21 @@ export async function runDemo({ listen, originOnly }: DemoOptions, io: CliIo): P
   held.defer(() => origin.close());
 
   const configure = (address: string): LoadedConfig =>
-    checkConfig({ listen: address, store: { dir }, routes: [{ origin: origin.url }] }, '.');
+    checkConfig(
+      { listen: address, store: { dir }, admin: { listen: '127.0.0.1:0' }, routes: [{ origin: origin.url }] },
+      '.',
+    );
   const started = await startOnFreePort(listen, configure, tellRequests(origin, io));
   if (started.kind === 'refused') {
     io.stderr.write(`${started.line}\n`);
     return started.code;
   }
   held.defer(() => started.server.close({ graceMs: 0 }));
-  const addresses = { origin: origin.url, rangeway: started.server.url };
+  const addresses = {
+    origin: origin.url,
+    rangeway: started.server.url,
+    dashboard: started.server.createDashboardLink() ?? '',
+  };
   io.stdout.write(formatInvitation(addresses, io.stdout.hasColors?.() ?? false));
   await stop.requested;
   await held.disposeAsync();
@@ -157,11 +164,15 @@ function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
 }
 
 /** Formats the text, which ends with a line feed. With `colors` the lines to copy are coloured. */
-function formatInvitation(addresses: { readonly origin: string; readonly rangeway: string }, colors: boolean): string {
+function formatInvitation(
+  addresses: { readonly origin: string; readonly rangeway: string; readonly dashboard: string },
+  colors: boolean,
+): string {
   const paint = (text: string): string => (colors ? styleText('cyan', text, { validateStream: false }) : text);
   const invitation = [
     `Rangeway  ${paint(addresses.rangeway)}  open it in a browser: a video to seek in`,
     `origin    ${paint(addresses.origin)}  the same files from a slow server that sends whole files only`,
+    `dashboard ${paint(addresses.dashboard)}  what Rangeway does, live; the link logs in once, within 5 minutes`,
     ...trials.flatMap(({ title, command, shows }) => [
       '',
       `${title}:`,

@@ -5,7 +5,7 @@
  */
 
 import { memoizeByText } from '../../http/collections.ts';
-import { type Field, type Fields, fieldValue, withField, withoutFields } from '../../http/fields.ts';
+import { type Field, type Fields, fieldValue, trimWhitespace, withField, withoutFields } from '../../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../http/message.ts';
 import { hostOfOrigin } from '../../origin/origin.ts';
 import type { Route, RouteCaching } from '../../routing/router.ts';
@@ -85,7 +85,8 @@ export function forwardedResponseFields(fields: Fields, version: string, pseudon
 
 function requestFields(request: ForwardedRequest, client: Client, rules: ForwardingRules, pseudonym: string): Fields {
   const authority = normaliseAuthority(request.authority, request.scheme);
-  const passed = withoutConnectionFields(request.fields).filter(([name]) => isPassed(name, request.method, client));
+  const known = withoutConnectionFields(request.fields).filter(([name]) => isPassed(name, request.method, client));
+  const passed = known.some(hasSession) ? known.flatMap(withoutSession) : known;
   const endToEnd = withDecrementedMaxForwards(request.method, withEncodings(passed, rules));
   const fields: Fields = [
     ['host', hostFor(rules, authority)],
@@ -95,6 +96,21 @@ function requestFields(request: ForwardedRequest, client: Client, rules: Forward
   ];
   const removed = rules.toOrigin?.removed;
   return removed === undefined ? fields : fields.filter(([name]) => !removed.has(withHyphens(name)));
+}
+
+/** The name of the cookie of a browser that is logged in to the dashboard (`admin/sessions.ts`). */
+export const sessionCookie = 'rangeway_session';
+
+function hasSession([name, value]: Field): boolean {
+  return name === 'cookie' && value.includes(sessionCookie);
+}
+
+/** Browsers send a cookie to every port of its host, so also here. No origin may get it: it is as good as the admin token. */
+function withoutSession(field: Field): readonly Field[] {
+  if (!hasSession(field)) return [field];
+  const cookies = field[1].split(';').map(trimWhitespace);
+  const kept = cookies.filter((cookie) => trimWhitespace(cookie.split('=', 1)[0] ?? '') !== sessionCookie);
+  return kept.length === 0 ? [] : [['cookie', kept.join('; ')]];
 }
 
 /** Whether a field is passed on: always, never, from trusted proxies only, or with methods whose responses are not shared. */

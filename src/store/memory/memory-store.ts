@@ -174,7 +174,7 @@ class MemoryStore implements Store {
 
   readUsage(): StoreUsage {
     const { count: entryCount, sizeBytes: usedBytes, maxSizeBytes } = this.#shelf;
-    return { entryCount, usedBytes, maxSizeBytes, memoryBytes: usedBytes };
+    return { entryCount, usedBytes, maxSizeBytes, memoryBytes: usedBytes, maxMemoryBytes: maxSizeBytes };
   }
 
   /** No other process shares this store. */

@@ -37,7 +37,8 @@ interface ItemBody {
  * that are used again.
  */
 export class MemoryTier {
-  readonly #maxSizeBytes: number;
+  /** Maximum weight of all items, in bytes. */
+  readonly maxSizeBytes: number;
   readonly #entries = new Map<string, Item>();
   readonly #bodies = new Map<string, ItemBody>();
   readonly #byTag = new TagIndex<StoredEntry>();
@@ -50,7 +51,7 @@ export class MemoryTier {
 
   /** `maxSizeBytes` bounds the weight of all items. */
   constructor({ maxSizeBytes }: { readonly maxSizeBytes: number }) {
-    this.#maxSizeBytes = maxSizeBytes;
+    this.maxSizeBytes = maxSizeBytes;
   }
 
   /** Weight of all items, in bytes. */
@@ -129,7 +130,7 @@ export class MemoryTier {
 
   /** Checks whether a block of this size in bytes fits without an eviction. */
   hasRoomFor(sizeBytes: number): boolean {
-    return this.#sizeBytes + blockWeight(sizeBytes) <= this.#maxSizeBytes;
+    return this.#sizeBytes + blockWeight(sizeBytes) <= this.maxSizeBytes;
   }
 
   /** Forgets everything. */
@@ -159,8 +160,8 @@ export class MemoryTier {
    * the bound.
    */
   #makeRoomFor(weight: number): boolean {
-    if (weight > this.#maxSizeBytes) return false;
-    while (this.#sizeBytes + weight > this.#maxSizeBytes) {
+    if (weight > this.maxSizeBytes) return false;
+    while (this.#sizeBytes + weight > this.maxSizeBytes) {
       let item = this.#hand ?? this.#oldest;
       while (item?.isUsed === true) {
         item.isUsed = false;

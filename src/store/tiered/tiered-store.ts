@@ -123,7 +123,8 @@ class MemoryBefore implements TieredStore {
   }
 
   readUsage(): StoreUsage {
-    return { ...this.#store.readUsage(), memoryBytes: this.#memory.sizeBytes };
+    const { sizeBytes: memoryBytes, maxSizeBytes: maxMemoryBytes } = this.#memory;
+    return { ...this.#store.readUsage(), memoryBytes, maxMemoryBytes };
   }
 
   applyChange(change: StoreChange): void {

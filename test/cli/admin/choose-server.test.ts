@@ -9,6 +9,7 @@ import { openAdminListener } from '../../../src/admin/admin-listener.ts';
 import { chooseAdminServer } from '../../../src/cli/admin/admin-server.ts';
 import { formatAdminPlace } from '../../../src/cli/admin/flags.ts';
 import { openSocket } from '../../../src/listener/accept/bind.ts';
+import { createAdminGround } from '../../../src/setup/admin.ts';
 import { createFakeCliIo } from '../../support/proxies/fake-cli-io.ts';
 import { fakeOperations } from '../../support/proxies/fake-operations.ts';
 
@@ -31,8 +32,7 @@ async function listenAt(path: string, address = 'http://127.0.0.1:8080'): Promis
   const readiness = { isReady: true, reason: undefined, workers: [], addresses: [address] };
   const listener = await openAdminListener({
     socket: await openSocket({ kind: 'unix', path: full, mode: 0o600 }, 'admin'),
-    operations: fakeOperations({ readReadiness: async () => readiness }).operations,
-    emit: () => undefined,
+    ...createAdminGround(fakeOperations({ readReadiness: async () => readiness }).operations, () => undefined),
     now: () => 0,
     rules: { reach: 'owner', hosts: new Set() },
     isToken: undefined,

@@ -6,8 +6,10 @@ import { join } from 'node:path';
 import { Guesses } from '../../../src/admin/access.ts';
 import { openAdminListener } from '../../../src/admin/admin-listener.ts';
 import type { Operations } from '../../../src/admin/operations.ts';
+import type { Dashboard } from '../../../src/admin/page.ts';
 import { run } from '../../../src/cli/main.ts';
 import { openSocket } from '../../../src/listener/accept/bind.ts';
+import { createAdminGround } from '../../../src/setup/admin.ts';
 import { createFakeCliIo } from './fake-cli-io.ts';
 import { fakeOperations, type OperationCall } from './fake-operations.ts';
 
@@ -25,6 +27,8 @@ export interface CommandGround extends AsyncDisposable {
   /** The address, in the syntax of `--admin`. */
   readonly place: string;
   readonly calls: OperationCall[];
+  /** Where browsers find the dashboard: nowhere by default. */
+  readonly dashboard: Dashboard;
   /** Runs a command with the place and the token in its environment. */
   run(...argv: readonly string[]): Promise<Outcome>;
 }
@@ -49,13 +53,13 @@ export async function openCommandGround(
   resources.defer(() => rm(dir, { recursive: true, force: true }));
   const { operations, calls } = fakeOperations(overrides);
   const path = join(dir, 'admin.sock');
+  const shared = createAdminGround(operations, () => undefined);
   const listener = await openAdminListener({
     socket: await openSocket(
       reach === 'owner' ? { kind: 'unix', path, mode: 0o600 } : { kind: 'tcp', host: '127.0.0.1', port: 0 },
       'admin',
     ),
-    operations,
-    emit: () => undefined,
+    ...shared,
     now: () => 0,
     rules: { reach, hosts: new Set() },
     isToken: reach === 'owner' ? undefined : (text) => text === rightToken,
@@ -68,6 +72,7 @@ export async function openCommandGround(
   return {
     place,
     calls,
+    dashboard: shared.dashboard,
     run: (...argv) => runCommand(argv, { ...env }),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };

@@ -1,6 +1,6 @@
 /** Fake operations of a server: they record their calls, and return fixed values. */
 
-import type { EntryDetails, EntryStatus, Operations } from '../../../src/admin/operations.ts';
+import type { Activity, EntryDetails, EntryStatus, Operations } from '../../../src/admin/operations.ts';
 
 /** One call: name and arguments. */
 export type OperationCall = readonly [name: keyof Operations, ...values: readonly unknown[]];
@@ -35,6 +35,22 @@ export const someDetails: EntryDetails = {
     { start: 1_048_576, end: 1_310_720 },
   ],
   presentBytes: 524_288,
+};
+
+export const someActivity: Activity = {
+  at: 1_700_000_001_000,
+  startedAt: 1_700_000_000_000,
+  isReady: true,
+  workers: [{ id: 1, pid: 11, state: 'serving' }],
+  requests: { hit: 4, stale: 0, revalidated: 1, miss: 2, uncacheable: 0, none: 0, failed: 1, inFlight: 3 },
+  bytes: { sent: 1000, fromOrigin: 300 },
+  latency: { boundsMs: [1, 2.5], counts: [5, 2, 1] },
+  connectionsOpen: 2,
+  store: { entries: 1, memoryBytes: 10, memoryLimitBytes: 100, diskBytes: null, diskLimitBytes: null },
+  origins: [],
+  fills: [],
+  fillCount: 0,
+  hottest: [{ uri: 'http://files.example/film.mp4', hits: 4, bytes: 900 }],
 };
 
 /** Creates operations with these overrides; the others return the values of an idle server. */
@@ -80,6 +96,7 @@ export function fakeOperations(overrides: Partial<Operations> = {}): {
     readConfig: async () => ({ routes: [] }),
     readLogLevel: async () => 'info',
     reload: async () => {},
+    readActivity: async () => someActivity,
     formatMetrics: async () => '# HELP a b\na 1\n',
   };
   const operations = new Proxy(
