@@ -5,7 +5,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Plugin } from 'vite';
-import type { Activity, Decision, EntryPage, EntryView, FillStatus, ListedEntry, Span } from '../src/api-types.ts';
+import type { Activity, Decision, EntryDetails, EntryPage, EntryStatus, FillStatus, Span } from '../src/api-types.ts';
 
 /** How much data the server invents. */
 export interface FakeData {
@@ -192,7 +192,7 @@ export class FakeServer {
     const first = Number(parameters.get('after') ?? 0);
     const wanted = parameters.get('contains') ?? parameters.get('url') ?? parameters.get('prefix') ?? '';
     const isLast = parameters.get('order') === 'desc';
-    const entries: ListedEntry[] = [];
+    const entries: EntryStatus[] = [];
     let place = first;
     for (; place < this.#data.entries && entries.length < limit; place += 1) {
       const entry = entryOf(isLast ? this.#data.entries - 1 - place : place);
@@ -201,7 +201,7 @@ export class FakeServer {
     return { entries, ...(place < this.#data.entries ? { next: String(place) } : {}) };
   }
 
-  #inspect(generation: string): EntryView {
+  #inspect(generation: string): EntryDetails {
     const at = Number(generation.slice(1));
     const fill = this.#fills.find((each) => each.generation === generation);
     const sizeBytes = fill?.sizeBytes ?? 480_000_000;
@@ -277,7 +277,7 @@ function generationOf(at: number): string {
   return `g${at}`;
 }
 
-function entryOf(at: number): ListedEntry {
+function entryOf(at: number): EntryStatus {
   const sizeBytes = 1000 + ((at * 7_919_317) % 900_000_000);
   const isComplete = at % 5 !== 3;
   return {

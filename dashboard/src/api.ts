@@ -1,6 +1,14 @@
 /** Calls of the admin API. */
 
-import type { Activity, Decision, EntryPage, EntryView, ExplainReply, PurgeReport, WarmReport } from './api-types.ts';
+import type {
+  Activity,
+  Decision,
+  EntryDetails,
+  EntryPage,
+  ExplainReply,
+  PurgeReport,
+  WarmReport,
+} from './api-types.ts';
 
 /** Why a call failed: the server refused it (with the status and a sentence for people), or it could not be reached (`status` 0). */
 export class ApiFailure extends Error {
@@ -75,7 +83,7 @@ export class Api {
     return this.#call('GET', 'entries', { query, signal });
   }
 
-  inspectEntry(key: string, generation: string, signal?: AbortSignal): Promise<EntryView> {
+  inspectEntry(key: string, generation: string, signal?: AbortSignal): Promise<EntryDetails> {
     return this.#call('GET', `entries/${encodeURIComponent(generation)}`, { query: { key }, signal });
   }
 

@@ -18,10 +18,16 @@ const entryMembers = {
   status: z.int().describe('The status of the stored response.'),
   contentType: z.string().optional(),
   sizeBytes: z.number().describe('The length of the whole in bytes, however much of it is stored.'),
+  presentBytes: z.number().describe('The number of stored bytes.'),
   isComplete: z.boolean().describe('Whether all of its bytes are stored.'),
   isInvalid: z.boolean().describe('Whether it must be validated before its next use, even while it is fresh.'),
   pinnedUntil: epochMs.optional().describe('Until when a replaced generation is kept, in epoch milliseconds.'),
   responseAt: epochMs.describe('When its head was received, in epoch milliseconds.'),
+  usedAt: epochMs
+    .optional()
+    .describe(
+      'When it was last used, in epoch milliseconds; absent where no use is known since the server was started.',
+    ),
   etag: z.string().optional(),
   lastModified: z.string().optional(),
   tags: z.array(z.string()).describe('Tags and groups that it can be purged by.'),
@@ -29,6 +35,8 @@ const entryMembers = {
 
 /** One stored representation, in short. */
 export const entryStatus = z.object(entryMembers).register(namedSchemas, { id: 'Entry' });
+
+const span = { start: z.number(), end: z.number() };
 
 /** One stored representation, with all details. */
 export const entryDetails = z
@@ -38,10 +46,11 @@ export const entryDetails = z
     nominated: z
       .array(z.tuple([z.string(), z.string().nullable()]))
       .describe('The request fields that select it, as Vary names them: name and value, null for an absent one.'),
-    present: z
-      .array(z.object({ start: z.number(), end: z.number() }))
-      .describe('The stored bytes, as spans: "start" is inclusive, "end" is exclusive.'),
-    presentBytes: z.number().describe('The number of stored bytes.'),
+    present: z.array(z.object(span)).describe('The stored bytes, as spans: "start" is inclusive, "end" is exclusive.'),
+    hot: z.array(z.object(span)).describe('The stored bytes that memory holds, of any worker.'),
+    arriving: z
+      .array(z.object({ ...span, fillId: z.string().describe('"id" of the fill.') }))
+      .describe('The bytes that running fills still have to bring.'),
   })
   .register(namedSchemas, { id: 'EntryDetails' });
 
@@ -49,7 +58,12 @@ export const entryDetails = z
 export const entryList = z
   .object({
     entries: z.array(entryStatus),
-    next: z.string().optional().describe('The value of "after" for the next page; absent on the last one.'),
+    next: z
+      .string()
+      .optional()
+      .describe(
+        'The value of "after" for the next page; absent on the last one. A page may be short although there is a next one.',
+      ),
   })
   .register(namedSchemas, { id: 'EntryList' });
 

@@ -88,6 +88,19 @@ const stored: readonly Endpoint[] = [
     parameters: z
       .strictObject({
         ...searchMembers,
+        contains: z
+          .string()
+          .max(longestKey)
+          .optional()
+          .describe('Only entries whose URL has this text. The case of ASCII letters does not matter.'),
+        sort: z
+          .enum(['key', 'size', 'age', 'used'])
+          .default('key')
+          .describe('What the entries are ordered by: key, length, age of the response, or last use.'),
+        order: z
+          .enum(['asc', 'desc'])
+          .default('asc')
+          .describe('"asc": the smallest, the youngest, the longest unused first.'),
         limit: wholeNumber(1, 1000).default(100).describe('Maximum number of entries in the page.'),
         after: z
           .string()
@@ -100,8 +113,16 @@ const stored: readonly Endpoint[] = [
         if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
       }),
     result: { description: 'A page of entries.', contentType: jsonType, schema: entryList },
-    perform: ({ operations, parameters: { limit, after, ...search } }) =>
-      operations.listEntries(searchOf(search) ?? { kind: 'all' }, limit, after),
+    perform: ({ operations, parameters: { limit, after, sort, order, contains = '', ...search } }) =>
+      operations.listEntries(
+        searchOf(search) ?? { kind: 'all' },
+        limit,
+        after,
+        // The order of keys needs no look at every entry.
+        sort === 'key' && order === 'asc' && contains === ''
+          ? undefined
+          : { by: sort, isDescending: order === 'desc', contains },
+      ),
   }),
   defineEndpoint({
     id: 'inspectEntry',

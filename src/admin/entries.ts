@@ -4,7 +4,7 @@
  */
 
 import { hash } from 'node:crypto';
-import { type SpanSet, spanOfBlock, spanSize } from '../bytes/span.ts';
+import { type Span, type SpanSet, spanOfBlock, spanSize } from '../bytes/span.ts';
 import { hasPattern, type KeyPattern } from '../cache/fleet.ts';
 import type { PurgeChoice } from '../cache/invalidate/purge.ts';
 import { type Field, fieldValue } from '../http/fields.ts';
@@ -22,8 +22,15 @@ import {
 import { normaliseAuthority } from '../routing/target.ts';
 import { groupTag, isSpellingTag, isTag, maxTagLength, storedTag, tagOfStored } from '../semantics/invalidation.ts';
 import { effectiveEntityTag } from '../semantics/validator.ts';
-import type { EntryChoice, EntryPage, Store, StoredEntry } from '../store/store.ts';
-import { type EntryDetails, type EntrySearch, type EntryStatus, OperationFault } from './operations.ts';
+import { compareRanks, hasFallingRanks, hasText, lowerCase } from '../store/entry-rules.ts';
+import type { EntryChoice, EntryOrder, EntryPage, EntryRank, RankedEntry, Store, StoredEntry } from '../store/store.ts';
+import {
+  type EntryDetails,
+  type EntryInProcess,
+  type EntrySearch,
+  type EntryStatus,
+  OperationFault,
+} from './operations.ts';
 
 /**
  * Resolves a search under the active routes. A URL or prefix selects both schemes (`namesOfResource`, `prefixesOf`). Where there is
@@ -119,19 +126,12 @@ interface PagePlace {
  */
 export async function listEntries(
   store: Pick<Store, 'find' | 'list'>,
-  { keys, prefixes, tags, patterns = [] }: PurgeChoice,
+  choice: PurgeChoice,
   limit: number,
   after: string | undefined,
 ): Promise<EntryPage> {
-  if (!Number.isInteger(limit) || limit < 1 || limit > maxPageSize) {
-    throw new OperationFault('invalid', `expected a limit from 1 to ${maxPageSize}, got ${limit}`);
-  }
-  const sources: readonly Source[] = [
-    ...keys.map((key) => ({ kind: 'key', key }) as const),
-    ...prefixes.map((prefix) => ({ kind: 'prefix', prefix }) as const),
-    ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
-    ...patterns.map((pattern) => ({ kind: 'pattern', pattern }) as const),
-  ];
+  checkLimit(limit);
+  const sources = sourcesOf(choice);
   const entries: EntryPage['entries'][number][] = [];
   let place: PagePlace | undefined = after === undefined ? { at: 0, after: undefined } : readPagePlace(after);
   while (place !== undefined && entries.length < limit) {
@@ -143,6 +143,113 @@ export async function listEntries(
   }
   const isOver = place === undefined || place.at >= sources.length;
   return { entries, next: isOver ? undefined : formatPagePlace(place) };
+}
+
+function checkLimit(limit: number): void {
+  if (Number.isInteger(limit) && limit >= 1 && limit <= maxPageSize) return;
+  throw new OperationFault('invalid', `expected a limit from 1 to ${maxPageSize}, got ${limit}`);
+}
+
+function sourcesOf({ keys, prefixes, tags, patterns = [] }: PurgeChoice): readonly Source[] {
+  return [
+    ...keys.map((key) => ({ kind: 'key', key }) as const),
+    ...prefixes.map((prefix) => ({ kind: 'prefix', prefix }) as const),
+    ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
+    ...patterns.map((pattern) => ({ kind: 'pattern', pattern }) as const),
+  ];
+}
+
+/**
+ * Returns at most `limit` entries of a choice in an order, from `after` on, which is the `next` of the previous page. Rejects as
+ * `listEntries` does; an `after` of another order is invalid.
+ */
+export async function listRankedEntries(
+  store: Pick<Store, 'listRanked'>,
+  choice: PurgeChoice,
+  order: EntryOrder,
+  limit: number,
+  after: string | undefined,
+): Promise<EntryPage> {
+  checkLimit(limit);
+  const place = after === undefined ? undefined : readRankCursor(after, order);
+  // Each source continues behind the same place, so that their pages can be merged.
+  const lists = await Promise.all(
+    sourcesOf(choice).map((source) => listRankedSource(store, source, order, limit, place)),
+  );
+  const isFalling = hasFallingRanks(order);
+  const merged = new Map(lists.flatMap(({ entries }) => entries.map((ranked) => [ranked.generation, ranked])));
+  const all = [...merged.values()].sort((one, other) => compareRanks(one, other, isFalling));
+  const entries = all.slice(0, limit);
+  const last = entries.at(-1);
+  const hasMore = last !== undefined && (all.length > limit || lists.some(({ hasMore: more }) => more));
+  return { entries: entries.map(({ entry }) => entry), next: hasMore ? formatRankCursor(last, order) : undefined };
+}
+
+interface RankedSource {
+  readonly entries: readonly RankedEntry[];
+  readonly hasMore: boolean;
+}
+
+/** Returns the next `limit` entries of a source: fewer only where there are no more. */
+async function listRankedSource(
+  store: Pick<Store, 'listRanked'>,
+  source: Source,
+  order: EntryOrder,
+  limit: number,
+  after: EntryRank | undefined,
+): Promise<RankedSource> {
+  const { choice, isWanted, contains } = narrow(source, order);
+  const entries: RankedEntry[] = [];
+  let place = after;
+  for (;;) {
+    const page = await store.listRanked(choice, { ...order, contains }, limit, place);
+    entries.push(...page.entries.filter(({ entry: { key } }) => isWanted(key)));
+    place = page.next;
+    if (place === undefined || entries.length >= limit) break;
+  }
+  return { entries: entries.slice(0, limit), hasMore: place !== undefined || entries.length > limit };
+}
+
+/** The choice that a store lists for a source, the text that keys must have, and which of its entries are of the source. */
+interface NarrowSource {
+  readonly choice: EntryChoice;
+  readonly contains: string | undefined;
+  readonly isWanted: (key: string) => boolean;
+}
+
+function narrow(source: Source, { contains }: EntryOrder): NarrowSource {
+  if (source.kind === 'key') {
+    const { key } = source;
+    return { choice: { kind: 'prefix', prefix: key }, contains, isWanted: (found) => found === key };
+  }
+  if (source.kind !== 'pattern') return { choice: source, contains, isWanted: () => true };
+  const { pattern } = source;
+  const text = lowerCase(contains ?? '');
+  return {
+    choice: { kind: 'prefix', prefix: pattern.start },
+    // The path is in the key, so that the store leaves out nearly all other entries.
+    contains: pattern.rest,
+    isWanted: (key) => hasPattern(key, pattern) && hasText(key, text),
+  };
+}
+
+/** Formats a place in a ranked list as the cursor of an order. */
+export function formatRankCursor({ rank, generation }: EntryRank, { by, isDescending }: EntryOrder): string {
+  return Buffer.from(JSON.stringify([by, isDescending, rank, generation])).toString('base64url');
+}
+
+/** Reads a cursor of `formatRankCursor`. Throws `OperationFault` `invalid` for another text, and for the cursor of another order. */
+export function readRankCursor(text: string, { by, isDescending }: EntryOrder): EntryRank {
+  try {
+    const [ofBy, ofDirection, rank, generation] = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'));
+    const isRank = typeof rank === (by === 'key' ? 'string' : 'number');
+    if (ofBy === by && ofDirection === isDescending && isRank && typeof generation === 'string') {
+      return { rank, generation };
+    }
+  } catch {
+    // Invalid, too.
+  }
+  throw noPlace();
 }
 
 async function listSource(
@@ -204,8 +311,11 @@ const secretName = /auth(?!ority)|cookie|token|secret|passw|session|credential|s
 /** Length of the hash that names a variant, in characters. The variant itself contains values that clients have sent. */
 const VARIANT_LENGTH = 16;
 
-/** Describes an entry in short. */
-export function describeEntry(entry: StoredEntry): EntryStatus {
+/** Describes an entry in short, with what its store knows of it besides. */
+export function describeEntry(
+  entry: StoredEntry,
+  { presentBytes, usedAt }: Pick<EntryStatus, 'presentBytes' | 'usedAt'>,
+): EntryStatus {
   const { key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil } = entry;
   const { status, fields, responseAt, isInvalid, expiredAt, tags = [] } = metadata;
   return {
@@ -216,33 +326,67 @@ export function describeEntry(entry: StoredEntry): EntryStatus {
     status,
     contentType: fieldValue(fields, 'content-type'),
     sizeBytes,
+    presentBytes,
     isComplete,
     isInvalid: isInvalid === true || expiredAt !== undefined,
     pinnedUntil,
     responseAt,
+    usedAt,
     etag: effectiveEntityTag(metadata),
     lastModified: fieldValue(fields, 'last-modified'),
     tags: tags.filter((tag) => !isSpellingTag(tag)).map(readableTag),
   };
 }
 
-/** Describes an entry with all details. `present` holds the indexes of the blocks that are stored. */
-export function detailEntry(entry: StoredEntry, present: SpanSet, blockSizeBytes: number): EntryDetails {
+/** What a store and a process know of an entry besides the entry itself. */
+export interface EntryFacts extends EntryInProcess {
+  /** The indexes of the blocks that are stored. */
+  readonly present: SpanSet;
+  readonly usedAt: number | undefined;
+}
+
+/** Describes an entry with all details. */
+export function detailEntry(
+  entry: StoredEntry,
+  { present: blocks, usedAt, hot, arriving }: EntryFacts,
+  blockSizeBytes: number,
+): EntryDetails {
   const { metadata, sizeBytes } = entry;
-  const spans = [...present].map(({ start, end }) => ({
-    start: start * blockSizeBytes,
-    end: spanOfBlock(end - 1, blockSizeBytes, sizeBytes).end,
-  }));
+  const present = bytesOfBlocks(blocks, blockSizeBytes, sizeBytes);
   return {
-    ...describeEntry(entry),
+    ...describeEntry(entry, { presentBytes: bytesInSpans(present), usedAt }),
     fields: metadata.fields.map(withoutSecret),
     nominated: [...metadata.nominated, ...(metadata.selected ?? [])].map(([name, value]) => [
       name,
       value === null ? null : withoutSecret([name, value])[1],
     ]),
-    present: spans,
-    presentBytes: spans.reduce((sum, span) => sum + spanSize(span), 0),
+    present,
+    hot: commonSpans(present, hot),
+    arriving,
   };
+}
+
+/** Converts spans of blocks to spans of bytes. */
+export function bytesOfBlocks(blocks: SpanSet, blockSizeBytes: number, sizeBytes: number): readonly Span[] {
+  return [...blocks].map(({ start, end }) => ({
+    start: start * blockSizeBytes,
+    end: spanOfBlock(end - 1, blockSizeBytes, sizeBytes).end,
+  }));
+}
+
+/** Returns the sum of the sizes of spans. */
+export function bytesInSpans(spans: readonly Span[]): number {
+  return spans.reduce((sum, span) => sum + spanSize(span), 0);
+}
+
+/** Returns the bytes that are in a span of both lists, which are in order. */
+export function commonSpans(some: readonly Span[], others: readonly Span[]): readonly Span[] {
+  return some.flatMap((one) =>
+    others.flatMap((other) => {
+      const common = { start: Math.max(one.start, other.start), end: Math.min(one.end, other.end) };
+      return common.start < common.end ? [common] : [];
+    }),
+  );
 }
 
 /** Returns a tag as the origin writes it; for a group, with the URI origin that it belongs to. */

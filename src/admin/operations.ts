@@ -3,7 +3,9 @@
  * structured cloning. Read this file first, then `endpoints.ts`, which offers the operations over HTTP.
  */
 
+import type { Span } from '../bytes/span.ts';
 import type { ExplainReply } from '../guard/explain.ts';
+import type { EntryOrder } from '../store/store.ts';
 
 /** A stored representation. */
 export interface EntryStatus {
@@ -17,6 +19,8 @@ export interface EntryStatus {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly sizeBytes: number;
+  /** How many of its bytes are stored. */
+  readonly presentBytes: number;
   readonly isComplete: boolean;
   /** Whether it must be validated before its next use, even while it is fresh. */
   readonly isInvalid: boolean;
@@ -24,6 +28,8 @@ export interface EntryStatus {
   readonly pinnedUntil: number | undefined;
   /** When its head was received, in epoch milliseconds. */
   readonly responseAt: number;
+  /** When it was last used, in epoch milliseconds; undefined where no use is known since the server was started. */
+  readonly usedAt: number | undefined;
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
   readonly tags: readonly string[];
@@ -35,9 +41,20 @@ export interface EntryDetails extends EntryStatus {
   /** The request fields that select it, as Vary names them. */
   readonly nominated: readonly (readonly [name: string, value: string | null])[];
   /** The stored bytes, as half-open spans. */
-  readonly present: readonly { readonly start: number; readonly end: number }[];
-  readonly presentBytes: number;
+  readonly present: readonly Span[];
+  /** The stored bytes that memory holds, of any process. */
+  readonly hot: readonly Span[];
+  readonly arriving: readonly ArrivingSpan[];
 }
+
+/** The bytes of an entry that a running fill still has to bring. */
+export interface ArrivingSpan extends Span {
+  /** `id` of the fill. */
+  readonly fillId: string;
+}
+
+/** What one process has of an entry besides its stored bytes. */
+export interface EntryInProcess extends Pick<EntryDetails, 'hot' | 'arriving'> {}
 
 /** Selects entries: all, those of a URL, of a prefix of URLs, of a host, or with a tag or a group. */
 export type EntrySearch =
@@ -204,7 +221,13 @@ export class OperationFault extends Error {
 
 /** Operations on the store that all processes share: any one process can perform them. All reject with `OperationFault`. */
 export interface StoreOperations {
-  listEntries(search: EntrySearch, limit: number, after: string | undefined): Promise<EntryList>;
+  /** Lists entries in the order of their keys, or as `order` says. A page may be short although there is a next one. */
+  listEntries(
+    search: EntrySearch,
+    limit: number,
+    after: string | undefined,
+    order?: EntryOrder | undefined,
+  ): Promise<EntryList>;
   inspectEntry(key: string, generation: string): Promise<EntryDetails>;
   /** Resolves when no process answers with what was purged. */
   purge(order: PurgeOrder): Promise<PurgeReport>;
@@ -220,6 +243,10 @@ export interface WorkerOperations {
   cancelFill(id: string): Promise<boolean>;
   listOrigins(): Promise<readonly OriginStatus[]>;
   setLogLevel(level: LogLevel): Promise<void>;
+  /** Resolves with the last use of each entry that this process knows of: see `EntryStatus.usedAt`. */
+  readUses(generations: readonly string[]): Promise<readonly (number | undefined)[]>;
+  /** Resolves with what this process has of an entry of this length in bytes. */
+  inspectHere(generation: string, sizeBytes: number): Promise<EntryInProcess>;
   /** Resolves with the metrics, as prom-client returns them for merging (`getMetricsAsJSON`). */
   readMetrics(): Promise<readonly object[]>;
   /** Resolves with what the process does now. From now on it counts for some seconds which URIs are requested most. */
@@ -227,7 +254,9 @@ export interface WorkerOperations {
 }
 
 /** The operations of a whole server. */
-export interface Operations extends StoreOperations, Omit<WorkerOperations, 'readMetrics' | 'readActivity'> {
+export interface Operations
+  extends StoreOperations,
+    Omit<WorkerOperations, 'readMetrics' | 'readActivity' | 'readUses' | 'inspectHere'> {
   readReadiness(): Promise<Readiness>;
   /** Resolves with the active configuration as JSON, without secrets. */
   readConfig(): Promise<unknown>;

@@ -13,44 +13,97 @@ import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { parsePath, parseResourceUrl } from '../routing/cache-key.ts';
 import type { Route } from '../routing/router.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
-import { describeEntry, detailEntry, listEntries, refusePathOfMany, resolveSearch } from './entries.ts';
 import {
+  bytesInSpans,
+  bytesOfBlocks,
+  describeEntry,
+  detailEntry,
+  listEntries,
+  listRankedEntries,
+  refusePathOfMany,
+  resolveSearch,
+} from './entries.ts';
+import {
+  type EntryInProcess,
+  type EntryStatus,
   type ExplainOrder,
   type ExplainReply,
   OperationFault,
   type StoreOperations,
   type WarmOrder,
   type WarmReport,
+  type WorkerOperations,
 } from './operations.ts';
 
 /** The parts that the operations use. Those that a reload replaces are functions, and are called each time. */
 export interface StoreParts extends WarmingParts {
   readonly store: Store;
-  readonly cache: Pick<Cache, 'purge'>;
+  readonly cache: Pick<Cache, 'purge' | 'listArriving'>;
   readonly routes: () => readonly Route[];
   /** Explains a request by the active rules. */
   readonly explain: (request: ProxyRequest) => Promise<ExplainReply>;
 }
 
 /** Creates the operations over a store, its cache, and the active routes. */
-export function createStoreOperations(parts: StoreParts): StoreOperations {
+export function createStoreOperations(
+  parts: StoreParts,
+): StoreOperations & Pick<WorkerOperations, 'readUses' | 'inspectHere'> {
   const { store, cache, routes } = parts;
+  const inspectHere = (generation: string, sizeBytes: number): EntryInProcess => {
+    const count = Math.ceil(sizeBytes / store.blockSizeBytes);
+    const hot = bytesOfBlocks(store.blocksInMemory(generation, count), store.blockSizeBytes, sizeBytes);
+    const arriving = cache.listArriving(generation).map((span) => ({ ...span, fillId: generation }));
+    return { hot, arriving };
+  };
   return {
-    async listEntries(search, limit, after) {
-      const { entries, next } = await listEntries(store, resolveSearch(search, routes()), limit, after);
-      return { entries: entries.map(describeEntry), next };
+    async listEntries(search, limit, after, order) {
+      const choice = resolveSearch(search, routes());
+      const { entries, next } =
+        order === undefined
+          ? await listEntries(store, choice, limit, after)
+          : await listRankedEntries(store, choice, order, limit, after);
+      return { entries: await describeAll(entries, store), next };
     },
     async inspectEntry(key, generation) {
       const entry = (await store.find(key)).find((candidate) => candidate.generation === generation);
       if (entry === undefined) throw gone();
-      return detailEntry(entry, await readPresence(entry), store.blockSizeBytes);
+      const present = await readPresence(entry);
+      const usedAt = store.usedAt(generation);
+      return detailEntry(entry, { present, usedAt, ...inspectHere(generation, entry.sizeBytes) }, store.blockSizeBytes);
     },
+    readUses: async (generations) => generations.map((generation) => store.usedAt(generation)),
+    inspectHere: async (generation, sizeBytes) => inspectHere(generation, sizeBytes),
     async purge({ search, mode }) {
       return { entries: await cache.purge({ ...resolveSearch(search, routes()), mode }) };
     },
     warm: (order) => warm(order, parts),
     explain: (order) => explain(order, parts),
   };
+}
+
+/** Number of entries whose present bytes are looked up at a time. */
+const presencesAtOnce = 8;
+
+async function describeAll(entries: readonly StoredEntry[], store: Store): Promise<readonly EntryStatus[]> {
+  const described: EntryStatus[] = [];
+  for (let at = 0; at < entries.length; at += presencesAtOnce) {
+    const some = entries.slice(at, at + presencesAtOnce).map(async (entry) => {
+      const presentBytes = entry.isComplete ? entry.sizeBytes : await countPresent(entry, store.blockSizeBytes);
+      return describeEntry(entry, { presentBytes, usedAt: store.usedAt(entry.generation) });
+    });
+    described.push(...(await Promise.all(some)));
+  }
+  return described;
+}
+
+/** Returns how many bytes of an entry are stored: none where it is gone meanwhile. */
+async function countPresent(entry: StoredEntry, blockSizeBytes: number): Promise<number> {
+  try {
+    return bytesInSpans(bytesOfBlocks(await readPresence(entry), blockSizeBytes, entry.sizeBytes));
+  } catch (thrown) {
+    if (thrown instanceof OperationFault && thrown.reason === 'not_found') return 0;
+    throw thrown;
+  }
 }
 
 const method = /^[A-Za-z][!#$%&'*+.^_`|~\w-]{0,63}$/;

@@ -4,6 +4,7 @@
  * into a generation, `read/` reads stored bytes, `answers/` makes the answer.
  */
 
+import type { Span } from '../bytes/span.ts';
 import { hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { LogThrottle } from '../store/log-throttle.ts';
@@ -17,6 +18,7 @@ import {
   Flights,
   isLeaderLimit,
   isWaitingPointless,
+  listArriving,
   listFills,
   type RunningFill,
   selectFlight,
@@ -65,6 +67,8 @@ export interface Cache {
   answerPeer(inquiry: Inquiry, given?: Version): Promise<PeerAnswer | undefined>;
   /** Returns the running fills of this process. */
   listFills(): readonly RunningFill[];
+  /** Returns the spans of a generation that its running fills still have to bring. */
+  listArriving(generation: string): readonly Span[];
   /** Stops a fill; clients reading it are disconnected. Returns whether it was running here. */
   stopFill(id: string): boolean;
   /** Applies an invalidation message of another process. Resolves when nothing that it forbids is served or stored any more. */
@@ -152,6 +156,10 @@ class StoreCache implements Cache {
 
   listFills(): readonly RunningFill[] {
     return listFills(this.#flights);
+  }
+
+  listArriving(generation: string): readonly Span[] {
+    return listArriving(this.#flights, generation);
   }
 
   stopFill(id: string): boolean {

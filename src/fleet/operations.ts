@@ -1,8 +1,13 @@
 /** The operations of the admin API over several workers: one worker performs an operation, or all of them do. */
 
 import { byAge, byRoute, composeActivity } from '../admin/activity.ts';
+import { commonSpans, formatRankCursor, readRankCursor } from '../admin/entries.ts';
 import {
   type ActivityTotals,
+  type EntryDetails,
+  type EntryInProcess,
+  type EntryList,
+  type EntryStatus,
   type LogLevel,
   OperationFault,
   type Operations,
@@ -10,6 +15,9 @@ import {
   type StoreOperations,
   type WorkerOperations,
 } from '../admin/operations.ts';
+import { SpanSet } from '../bytes/span.ts';
+import { compareRanks, hasFallingRanks } from '../store/entry-rules.ts';
+import type { EntryOrder } from '../store/store.ts';
 import { ChannelGone, type Remote } from './channel.ts';
 
 /** A worker as its supervisor knows it. */
@@ -57,8 +65,21 @@ export function createFleetOperations(parts: FleetParts): Operations {
   const startedAt = parts.now();
   const fromAll = <T>(ask: (remote: WorkerRemote) => Promise<T>): Promise<readonly T[]> => askAll(parts, ask);
   return {
-    listEntries: (search, limit, after) => fromOne((remote) => remote.listEntries(search, limit, after)),
-    inspectEntry: (key, generation) => fromOne((remote) => remote.inspectEntry(key, generation)),
+    listEntries: async (search, limit, after, order) => {
+      const list = (remote: WorkerRemote) => remote.listEntries(search, limit, after, order);
+      const pages = order?.by === 'used' ? await fromAll(list) : [await fromOne(list)];
+      const generations = [...new Set(pages.flatMap(({ entries }) => entries.map(({ generation }) => generation)))];
+      const uses = lastUses(generations, await fromAll((remote) => remote.readUses(generations)));
+      if (order?.by === 'used') return mergeByUse(pages, uses, order, limit);
+      const [{ entries, next } = nothingListed] = pages;
+      return { entries: entries.map((entry) => withUse(entry, uses)), next };
+    },
+    inspectEntry: async (key, generation) => {
+      const details = await fromOne((remote) => remote.inspectEntry(key, generation));
+      const others = await fromAll((remote) => remote.inspectHere(generation, details.sizeBytes));
+      const uses = lastUses([generation], await fromAll((remote) => remote.readUses([generation])));
+      return mergeDetails({ ...details, usedAt: uses.get(generation) }, others);
+    },
     // May be repeated on another worker: entries that a dead worker removed stay removed, but are not counted.
     purge: (order) => fromOne((remote) => remote.purge(order)),
     // May be repeated on another worker: responses that were fetched already are found in the store.
@@ -83,6 +104,72 @@ export function createFleetOperations(parts: FleetParts): Operations {
       const { isReady, workers } = readinessOf(parts);
       return composeActivity({ at: parts.now(), startedAt, isReady, workers, totals, readings });
     },
+  };
+}
+
+const nothingListed: EntryList = { entries: [], next: undefined };
+
+/** Returns the last use of each generation that any worker knows of. */
+function lastUses(
+  generations: readonly string[],
+  known: readonly (readonly (number | undefined)[])[],
+): ReadonlyMap<string, number> {
+  const uses = new Map<string, number>();
+  for (const [at, generation] of generations.entries()) {
+    const last = Math.max(...known.map((each) => each[at] ?? 0));
+    if (last > 0) uses.set(generation, last);
+  }
+  return uses;
+}
+
+function withUse(entry: EntryStatus, uses: ReadonlyMap<string, number>): EntryStatus {
+  return { ...entry, usedAt: uses.get(entry.generation) ?? entry.usedAt };
+}
+
+/**
+ * Merges the pages of all workers by last use. Each worker orders entries by the uses that it knows of, so an entry counts only in
+ * the page of the worker that knows of its last use: it is in the list once, at the right place.
+ */
+function mergeByUse(
+  pages: readonly EntryList[],
+  uses: ReadonlyMap<string, number>,
+  order: EntryOrder,
+  limit: number,
+): EntryList {
+  const isFalling = hasFallingRanks(order);
+  // Behind the end of a page, entries of that worker are not known yet.
+  const [end] = pages
+    .flatMap(({ next }) => (next === undefined ? [] : [readRankCursor(next, order)]))
+    .sort((one, other) => compareRanks(one, other, isFalling));
+  const merged = new Map<string, EntryStatus>();
+  for (const entry of pages.flatMap(({ entries }) => entries)) {
+    if ((entry.usedAt ?? 0) === (uses.get(entry.generation) ?? 0)) merged.set(entry.generation, entry);
+  }
+  const ranked = [...merged.values()]
+    .map((entry) => ({ rank: entry.usedAt ?? 0, generation: entry.generation, entry }))
+    .filter((each) => end === undefined || compareRanks(each, end, isFalling) <= 0)
+    .sort((one, other) => compareRanks(one, other, isFalling));
+  const chosen = ranked.slice(0, limit);
+  const last = ranked.length > limit ? chosen.at(-1) : end;
+  return {
+    entries: chosen.map(({ entry }) => entry),
+    next: last === undefined ? undefined : formatRankCursor(last, order),
+  };
+}
+
+/** Adds what the workers have of an entry besides its stored bytes. */
+function mergeDetails(details: EntryDetails, others: readonly EntryInProcess[]): EntryDetails {
+  const hot = new SpanSet(details.hot);
+  for (const span of others.flatMap((other) => other.hot)) hot.add(span);
+  const arriving = new Map(
+    [details, ...others]
+      .flatMap((each) => each.arriving)
+      .map((span) => [`${span.fillId} ${span.start} ${span.end}`, span]),
+  );
+  return {
+    ...details,
+    hot: commonSpans(details.present, [...hot]),
+    arriving: [...arriving.values()].sort((one, other) => one.start - other.start),
   };
 }
 

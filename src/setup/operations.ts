@@ -61,7 +61,7 @@ interface Counted {
 export interface ServingParts {
   /** The active site. */
   readonly site: Pick<Site, 'config' | 'routes'>;
-  readonly store: StoreOperations;
+  readonly store: StoreOperations & Pick<WorkerOperations, 'readUses' | 'inspectHere'>;
   readonly fills: Fills;
   readonly readUsage: () => StoreUsage;
 }
@@ -98,7 +98,7 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
     return now;
   };
   return {
-    listEntries: async (search, limit, after) => await serving().store.listEntries(search, limit, after),
+    listEntries: async (...given) => await serving().store.listEntries(...given),
     inspectEntry: async (key, generation) => await serving().store.inspectEntry(key, generation),
     purge: async (order) => await serving().store.purge(order),
     warm: async (order) => await serving().store.warm(order),
@@ -109,6 +109,8 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
         .map((fill) => ({ ...fill, worker })),
     cancelFill: async (id) => await serving().fills.cancel(id),
     listOrigins: async () => serving().site.routes.flatMap((route) => listOriginsOf(route, worker)),
+    readUses: async (generations) => await serving().store.readUses(generations),
+    inspectHere: async (...given) => await serving().store.inspectHere(...given),
     setLogLevel: async (level) => {
       if (log === undefined) throw new OperationFault('unavailable', 'Nothing is logged here.');
       log.setLevel(level);
@@ -154,7 +156,13 @@ function figuresOf({
 /** Creates the operations of a server of one process. */
 export function createOperations(parts: ServerParts): Operations {
   const { pid, worker, log, counted, reload } = parts;
-  const { readMetrics: _readMetrics, readActivity: readOwn, ...operations } = createWorkerOperations(parts);
+  const {
+    readMetrics: _readMetrics,
+    readActivity: readOwn,
+    readUses: _readUses,
+    inspectHere: _inspectHere,
+    ...operations
+  } = createWorkerOperations(parts);
   const startedAt = parts.now();
   const readReadiness = (): Readiness => {
     const state = parts.isStopping() ? 'stopping' : parts.serving() === undefined ? 'starting' : 'serving';

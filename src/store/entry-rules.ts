@@ -1,10 +1,10 @@
 /**
  * Rules that every store applies: which blocks fit into a generation that is being written, which generations of a key can be
- * found, and how the cursor of an entry list is encoded. Pins are earlier generations that stay findable for clients that resume.
+ * found, how the cursor of an entry list is encoded, and how a ranked list is ordered. Pins are earlier generations that stay findable for clients that resume.
  */
 
 import { spanOfBlock, spanSize } from '../bytes/span.ts';
-import { StoreFault } from './store.ts';
+import { type EntryChoice, type EntryOrder, type EntryRank, StoreFault } from './store.ts';
 
 /** Options of a block plan. */
 interface BlockPlanOptions {
@@ -139,5 +139,105 @@ function parseJson(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return undefined;
+  }
+}
+
+/** Checks whether a key has a text after its first space. The case of ASCII letters does not matter; `text` is in lower case. */
+export function hasText(key: string, text: string): boolean {
+  return text === '' || lowerCase(key.slice(key.indexOf(' ') + 1)).includes(text);
+}
+
+/** Converts ASCII letters to lower case, and no others: SQLite does the same. */
+export function lowerCase(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+/** Checks whether an entry is chosen. */
+export function isChosenBy(
+  choice: EntryChoice,
+  { key, metadata }: { readonly key: string; readonly metadata: { readonly tags?: readonly string[] } },
+): boolean {
+  return choice.kind === 'tag' ? metadata.tags?.includes(choice.tag) === true : isPrefixOf(choice.prefix, key);
+}
+
+/**
+ * Whether the ranks of an order go down. A rank by age is the time of the response, so that the youngest response has the highest
+ * rank.
+ */
+export function hasFallingRanks({ by, isDescending }: Pick<EntryOrder, 'by' | 'isDescending'>): boolean {
+  return by === 'age' ? !isDescending : isDescending;
+}
+
+/** Compares places of a ranked list: negative where `one` comes first. Texts are compared by code points, as SQLite does. */
+export function compareRanks(one: EntryRank, other: EntryRank, isFalling: boolean): number {
+  const difference = compareValues(one.rank, other.rank) || compareValues(one.generation, other.generation);
+  return isFalling ? -difference : difference;
+}
+
+function compareValues(one: number | string, other: number | string): number {
+  if (one === other) return 0;
+  if (typeof one === 'string' && typeof other === 'string') return compareTexts(one, other);
+  // Numbers come before texts; a place of another order gives some place of this one.
+  if (typeof one === 'number' && typeof other === 'number') return one < other ? -1 : 1;
+  return typeof one === 'number' ? -1 : 1;
+}
+
+function compareTexts(one: string, other: string): number {
+  const length = Math.min(one.length, other.length);
+  for (let at = 0; at < length; at += 1) {
+    const unit = one.charCodeAt(at);
+    const otherUnit = other.charCodeAt(at);
+    if (unit !== otherUnit) return inCodePointOrder(unit) - inCodePointOrder(otherUnit);
+  }
+  return one.length - other.length;
+}
+
+/** Surrogates stand for code points beyond all others. */
+function inCodePointOrder(unit: number): number {
+  if (unit >= 0xe000) return unit - 0x800;
+  return unit >= 0xd800 ? unit + 0x2000 : unit;
+}
+
+/** Selects the first places after a place. Keeps at most about twice `limit` of them. */
+export class RankSelection<Place extends EntryRank> {
+  readonly #limit: number;
+  readonly #after: EntryRank | undefined;
+  readonly #isFalling: boolean;
+  #places: Place[] = [];
+  /** The last place that can be selected, where there are enough before it. */
+  #bound: EntryRank | undefined;
+  #hasMore = false;
+
+  constructor(limit: number, after: EntryRank | undefined, isFalling: boolean) {
+    this.#limit = limit;
+    this.#after = after;
+    this.#isFalling = isFalling;
+  }
+
+  /** Considers a place. */
+  add(place: Place): void {
+    if (this.#after !== undefined && compareRanks(place, this.#after, this.#isFalling) <= 0) return;
+    if (this.#bound !== undefined && compareRanks(place, this.#bound, this.#isFalling) > 0) {
+      this.#hasMore = true;
+      return;
+    }
+    this.#places.push(place);
+    if (this.#places.length > 2 * this.#limit) this.#cut();
+  }
+
+  /** Returns the selected places in their order, and the last one where there are more after it. */
+  end(): { readonly places: readonly Place[]; readonly next: EntryRank | undefined } {
+    this.#cut();
+    const { rank, generation } = this.#places.at(-1) ?? { rank: 0, generation: '' };
+    return { places: this.#places, next: this.#hasMore ? { rank, generation } : undefined };
+  }
+
+  #cut(): void {
+    this.#places.sort((one, other) => compareRanks(one, other, this.#isFalling));
+    if (this.#places.length > this.#limit) {
+      this.#hasMore = true;
+      this.#places.length = this.#limit;
+    }
+    if (this.#places.length === this.#limit) this.#bound = this.#places.at(-1);
   }
 }

@@ -173,6 +173,34 @@ export interface EntryPage {
   readonly next: string | undefined;
 }
 
+/** The order of a ranked list, and which entries are in it. */
+export interface EntryOrder {
+  /** What entries are ordered by. `age` is the age of the response: see `metadata.responseAt`. `used` is the last use (`usedAt`). */
+  readonly by: 'key' | 'size' | 'age' | 'used';
+  /** Whether the largest comes first: the longest body, the oldest response, the last use. */
+  readonly isDescending: boolean;
+  /** Only entries whose keys have this text after their first space. The case of ASCII letters does not matter. */
+  readonly contains?: string | undefined;
+}
+
+/** The place of an entry in a ranked list: a text where the order is by key. Entries of one rank follow by their generations. */
+export interface EntryRank {
+  readonly rank: number | string;
+  readonly generation: string;
+}
+
+/** An entry of a ranked list. */
+export interface RankedEntry extends EntryRank {
+  readonly entry: StoredEntry;
+}
+
+/** One page of a ranked list. */
+export interface RankedPage {
+  readonly entries: readonly RankedEntry[];
+  /** Where the next page begins; undefined after the last page. A page may be shorter than its limit although there is a next one. */
+  readonly next: EntryRank | undefined;
+}
+
 /** How full a store is. */
 export interface StoreUsage {
   readonly entryCount: number;
@@ -242,6 +270,18 @@ export interface Store {
    * now. Throws `RangeError` when `after` is not a cursor of such a choice.
    */
   list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage>;
+  /**
+   * As `list`, in an order of its own: at most `limit` entries after the place `after`. The place belongs to the order, so that one
+   * place continues lists of several choices. Looks at every entry, in many turns of the event loop.
+   */
+  listRanked(choice: EntryChoice, order: EntryOrder, limit: number, after?: EntryRank): Promise<RankedPage>;
+  /**
+   * Returns when an entry was last used, in epoch milliseconds, to the second; undefined where this process knows of no use. It
+   * forgets the uses of entries that are used rarely, and all uses when it ends.
+   */
+  usedAt(generation: string): number | undefined;
+  /** Returns which of the first `count` blocks of a generation are in the memory of this process. Does not count as a use. */
+  blocksInMemory(generation: string, count: number): SpanSet;
   /** As `removeTagged`, for entries whose keys begin with `prefix`. */
   removePrefixed(prefix: string): Promise<readonly string[]>;
   /** Returns how full the store is. Cheap enough to be called every second. */

@@ -6,6 +6,7 @@ import { createStoreOperations, type StoreParts } from '../../src/admin/store-op
 import { errorResponse } from '../../src/delivery/problem.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { EntryOrder } from '../../src/store/store.ts';
 import { ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
 import { createRangeOrigin } from '../support/origins/range-origin.ts';
 import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
@@ -80,6 +81,62 @@ describe('listEntries', () => {
     expect(new Set(entries.map(({ variant }) => variant)).size).toBe(5);
   });
 
+  describe('in an order', () => {
+    const sizes: Readonly<Record<string, number>> = { '/a': 30, '/a/1': 10, '/a/2': 50, '/Ab': 20, '/b': 40 };
+    const ranked = async (search: EntrySearch, order: EntryOrder, limit = 2): Promise<string[]> => {
+      const uris: string[] = [];
+      let after: string | undefined;
+      do {
+        const page = await operations().listEntries(search, limit, after, order);
+        expect(page.entries.length).toBeLessThanOrEqual(limit);
+        uris.push(...page.entries.map((entry) => entry.uri.replace('http://files.example', '')));
+        after = page.next;
+      } while (after !== undefined);
+      return uris;
+    };
+    const bySize = { by: 'size', isDescending: false } as const;
+
+    it.each<[EntrySearch, EntryOrder, readonly string[]]>([
+      [{ kind: 'all' }, bySize, ['/a/1', '/Ab', '/a', '/b', '/a/2']],
+      [{ kind: 'all' }, { ...bySize, isDescending: true }, ['/a/2', '/b', '/a', '/Ab', '/a/1']],
+      [{ kind: 'all' }, { by: 'age', isDescending: false }, ['/b', '/Ab', '/a/2', '/a/1', '/a']],
+      [{ kind: 'all' }, { by: 'key', isDescending: true }, ['/b', '/a/2', '/a/1', '/a', '/Ab']],
+      [{ kind: 'all' }, { ...bySize, contains: '/A/' }, ['/a/1', '/a/2']],
+      [{ kind: 'all' }, { ...bySize, contains: 'files.example/ab' }, ['/Ab']],
+      [{ kind: 'all' }, { ...bySize, contains: 'origin' }, []],
+      [{ kind: 'url', url: 'http://files.example/a' }, bySize, ['/a']],
+      [{ kind: 'prefix', url: 'http://files.example/a' }, bySize, ['/a/1', '/a', '/a/2']],
+      [{ kind: 'host', host: 'files.example' }, bySize, ['/a/1', '/Ab', '/a', '/b', '/a/2']],
+      [{ kind: 'prefix', url: '/a' }, { ...bySize, contains: '/A/' }, ['/a/1', '/a/2']],
+      [{ kind: 'url', url: '/a' }, bySize, ['/a']],
+      [{ kind: 'tag', tag: 'all' }, bySize, ['/a/1', '/Ab', '/a', '/b', '/a/2']],
+    ])('%j, %j', async (search, order, want) => {
+      for (const [target, size] of Object.entries(sizes)) {
+        await fetched(proxy, { fields: { ...fresh, 'surrogate-key': 'all' } }, { target }, new Uint8Array(size));
+        proxy.clock.advance(1000);
+      }
+      for (const limit of [1, 2, 3, 1000]) expect([limit, await ranked(search, order, limit)]).toEqual([limit, want]);
+    });
+
+    it('refuses the cursor of another order', async () => {
+      await fetched(proxy, { fields: fresh }, { target: '/a' });
+      await fetched(proxy, { fields: fresh }, { target: '/b' });
+      const { next } = await operations().listEntries({ kind: 'all' }, 1, undefined, bySize);
+      expect(next).toBeDefined();
+      for (const [after, order] of [
+        [next, { ...bySize, isDescending: true }],
+        [next, { ...bySize, by: 'key' }],
+        [next, undefined],
+        ['x', bySize],
+        ['W10', bySize],
+        [Buffer.from('["size",false,"1","g"]').toString('base64url'), bySize],
+      ] as const) {
+        const listed = operations().listEntries({ kind: 'all' }, 1, after, order);
+        await expect(listed).rejects.toMatchObject({ reason: 'invalid' });
+      }
+    });
+  });
+
   it.each([0, -1, 1001, 1.5, Number.NaN])('refuses a limit of %d', async (limit) => {
     await expect(operations().listEntries({ kind: 'all' }, limit, undefined)).rejects.toMatchObject({
       reason: 'invalid',
@@ -115,10 +172,12 @@ describe('listEntries', () => {
       status: 200,
       contentType: 'text/plain',
       sizeBytes: 3000,
+      presentBytes: 3000,
       isComplete: true,
       isInvalid: false,
       pinnedUntil: undefined,
       responseAt: proxy.clock.now(),
+      usedAt: undefined,
       etag: '"v1"',
       lastModified: 'Thu, 01 Jan 2026 12:00:00 GMT',
       tags: ['["http://files.example","g"]', 'a', 'ä'],
@@ -150,6 +209,25 @@ describe('inspectEntry', () => {
     expect(details.present[0]).toEqual({ start: 0, end: 1024 });
     expect(details.present.at(-1)?.end).toBe(sizeBytes);
     expect(details.presentBytes).toBe(details.present.reduce((sum, { start, end }) => sum + end - start, 0));
+  });
+
+  it('returns which of the bytes memory holds, and what a running fill still brings', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: fresh });
+    proxy.send();
+    const transfer = await origin.begin();
+    await transfer.sendTo(3000);
+    await settled();
+    const { key, generation, sizeBytes } = await onlyEntry();
+    const { present, hot, arriving } = await operations().inspectEntry(key, generation);
+    expect(hot).toEqual(present);
+    const from = present.at(-1)?.end;
+    expect(arriving).toEqual([{ start: from, end: sizeBytes, fillId: generation }]);
+    expect((await operations().listEntries({ kind: 'all' }, 1, undefined)).entries[0]?.presentBytes).toBe(from);
+    transfer.finish();
+    await settled();
+    expect((await operations().inspectEntry(key, generation)).arriving).toEqual([]);
   });
 
   it('returns response fields and nominated fields with secrets redacted', async () => {

@@ -26,6 +26,9 @@ function alternating(stores: readonly [Store, Store]): Store {
     removeTagged: (tag) => next().removeTagged(tag),
     removePrefixed: (prefix) => next().removePrefixed(prefix),
     list: (choice, limit, after) => next().list(choice, limit, after),
+    listRanked: (...given) => next().listRanked(...given),
+    usedAt: (generation) => next().usedAt(generation),
+    blocksInMemory: (...given) => next().blocksInMemory(...given),
     readUsage: () => next().readUsage(),
     applyChange: () => {},
     close: async () => {

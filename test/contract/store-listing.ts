@@ -1,7 +1,7 @@
 /** The contract of a store: lists of entries, removal by prefix, and usage. */
 
 import { describe, expect, it } from 'vitest';
-import type { EntryChoice, Store, StoredEntry } from '../../src/store/store.ts';
+import type { EntryChoice, EntryOrder, EntryRank, Store, StoredEntry } from '../../src/store/store.ts';
 import {
   findFirst,
   openSampleWriter,
@@ -165,6 +165,104 @@ export function listing(openStore: OpenStore, block: number): void {
     });
   });
 
+  describe('a ranked list', () => {
+    const key = (at: number): string => `scope http://a.test/${at % 3 === 0 ? 'Film' : 'song'}-${at}`;
+    const sizeOf = (at: number): number => ((at * 7) % 40) + 1;
+    const bornAt = (at: number): number => 1_000 + ((at * 11) % 40);
+
+    /** Stores 40 entries of different sizes and ages, the even ones with a tag. */
+    async function storeRanked(store: Store): Promise<void> {
+      for (let at = 0; at < 40; at += 1) {
+        const entry = await storeTagged(store, { key: key(at), sizeBytes: sizeOf(at) }, []);
+        const tags = at % 2 === 0 ? ['even'] : [];
+        await store.replaceMetadata(entry, { ...sampleMetadata(at), responseAt: bornAt(at), tags });
+      }
+    }
+    const all = Array.from({ length: 40 }, (_, at) => at);
+    const sortedBy = (rankOf: (at: number) => number | string, chosen = all): string[] =>
+      chosen.toSorted((one, other) => (rankOf(one) < rankOf(other) ? -1 : 1)).map(key);
+
+    it.each([1, 3, 39, 40, 100])('is in its order, either way, in pages of %i', async (limit) => {
+      const store = await openStore();
+      await storeRanked(store);
+      const ranked = (by: EntryOrder['by'], choice = byPrefix(''), isDescending = false) =>
+        rankedKeys(store, choice, { by, isDescending }, limit);
+      const oldestLast = sortedBy((at) => -bornAt(at));
+      for (const [by, want] of [
+        ['key', sortedBy(key)],
+        ['size', sortedBy(sizeOf)],
+        ['age', oldestLast],
+      ] as const) {
+        expect([by, await ranked(by)]).toEqual([by, want]);
+        expect([by, await ranked(by, byPrefix(''), true)]).toEqual([by, want.toReversed()]);
+      }
+      const even = all.filter((at) => at % 2 === 0);
+      expect(await ranked('size', byTag('even'))).toEqual(sortedBy(sizeOf, even));
+      const films = all.filter((at) => at % 3 === 0);
+      expect(await ranked('age', byPrefix('scope http://a.test/Film'))).toEqual(sortedBy((at) => -bornAt(at), films));
+    });
+
+    it('can be limited to keys with a text after their first space', async () => {
+      const store = await openStore();
+      await storeRanked(store);
+      const containing = (contains: string, by: EntryOrder['by'] = 'size') =>
+        rankedKeys(store, byPrefix(''), { by, isDescending: true, contains }, 7);
+      const want = sortedBy(
+        sizeOf,
+        all.filter((at) => at % 3 === 0),
+      ).toReversed();
+      for (const text of ['film', 'FILM', 'test/fILM-']) expect([text, await containing(text)]).toEqual([text, want]);
+      expect(await containing('film', 'used')).toHaveLength(want.length);
+      for (const text of ['scope', 'none', '%', '_']) expect([text, await containing(text)]).toEqual([text, []]);
+    });
+
+    it('has each entry once where ranks are equal, and goes on behind an entry that is gone', async () => {
+      const store = await openStore();
+      for (let at = 0; at < 30; at += 1) await storeSample(store, { key: `k ${at}`, sizeBytes: 5 });
+      const order = { by: 'size', isDescending: true } as const;
+      const whole = await rankedKeys(store, byPrefix('k'), order, 1000);
+      expect(new Set(whole).size).toBe(30);
+      expect(await rankedKeys(store, byPrefix('k'), order, 4)).toEqual(whole);
+      const first = await store.listRanked(byPrefix('k'), order, 4);
+      for (const { entry } of first.entries) await store.removeEntry(entry);
+      expect(await rankedKeys(store, byPrefix('k'), order, 4, first.next)).toEqual(whole.slice(4));
+    });
+
+    it('orders keys by code points', async () => {
+      const store = await openStore();
+      for (const odd of oddKeys) await storeSample(store, { key: odd, sizeBytes: 1 });
+      const want = oddKeys.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)));
+      expect(await rankedKeys(store, byPrefix(''), { by: 'key', isDescending: false }, 5)).toEqual(want);
+    });
+
+    it('knows the last use of an entry, to the second', async () => {
+      const clock = { now: 1_700_000_000_000 };
+      const store = await openStore(4096, { now: () => clock.now });
+      for (const name of 'abcd') await storeSample(store, { key: `k ${name}`, sizeBytes });
+      const entries = new Map<string, StoredEntry>();
+      for (const name of 'abcd') entries.set(name, (await findFirst(store, `k ${name}`)) as StoredEntry);
+      const last = entries.get('a');
+      expect(last && store.usedAt(last.generation)).toBeUndefined();
+      for (const name of 'cab') {
+        clock.now += 60_000;
+        entries.get(name)?.peekBlock(0);
+      }
+      expect(last && store.usedAt(last.generation)).toBe(1_700_000_120_000);
+      const byUse = (isDescending: boolean) => rankedKeys(store, byPrefix('k'), { by: 'used', isDescending }, 3);
+      expect(await byUse(true)).toEqual(['k b', 'k a', 'k c', 'k d']);
+      expect(await byUse(false)).toEqual(['k d', 'k c', 'k a', 'k b']);
+      expect(store.usedAt('unknown')).toBeUndefined();
+    });
+  });
+
+  it('has no block of a generation in memory that it does not have', async () => {
+    const store = await openStore();
+    const entry = await storePart(store, { key: 'k', sizeBytes }, [1]);
+    expect([...store.blocksInMemory('unknown', 3)]).toEqual([]);
+    const present = await entry.readPresence();
+    for (const span of store.blocksInMemory(entry.generation, 3)) expect(present.hasAll(span)).toBe(true);
+  });
+
   describe('a removal by prefix', () => {
     it('removes the entries with the prefix and no others, whatever the prefix is', async () => {
       const store = await openStore();
@@ -249,4 +347,23 @@ async function placesOf(store: Store, choice: EntryChoice, limit: number, from?:
 
 async function keysOf(store: Store, choice: EntryChoice, limit = 10, from?: string): Promise<string[]> {
   return (await placesOf(store, choice, limit, from)).map((place) => place.replace(/ [^ ]* [^ ]*$/, ''));
+}
+
+/** Returns the keys of a ranked list, in its order, read in pages. */
+async function rankedKeys(
+  store: Store,
+  choice: EntryChoice,
+  order: EntryOrder,
+  limit: number,
+  from?: EntryRank,
+): Promise<string[]> {
+  const keys: string[] = [];
+  let after = from;
+  do {
+    const { entries, next } = await store.listRanked(choice, order, limit, after);
+    expect(entries.length).toBeLessThanOrEqual(limit);
+    keys.push(...entries.map(({ entry }) => entry.key));
+    after = next;
+  } while (after !== undefined);
+  return keys;
 }

@@ -1,6 +1,7 @@
 /** Operations of a fleet: which workers are asked, and what happens when a worker dies. */
 
 import { describe, expect, it } from 'vitest';
+import { formatRankCursor, readRankCursor } from '../../src/admin/entries.ts';
 import {
   type LogLevel,
   OperationFault,
@@ -9,6 +10,8 @@ import {
 } from '../../src/admin/operations.ts';
 import { ChannelGone, type Remote } from '../../src/fleet/channel.ts';
 import { createFleetOperations, type FleetParts, type RosterEntry } from '../../src/fleet/operations.ts';
+import { compareRanks } from '../../src/store/entry-rules.ts';
+import type { EntryRank } from '../../src/store/store.ts';
 import { someActivity } from '../support/proxies/fake-operations.ts';
 
 type WorkerRemote = Remote<StoreOperations & WorkerOperations>;
@@ -126,18 +129,108 @@ describe('an operation that any worker can do', () => {
       },
       inspectEntry: async (...values: unknown[]) => {
         calls.push(values);
-        return {} as never;
+        return { present: [], hot: [], arriving: [] } as never;
       },
+      readUses: async () => [],
+      inspectHere: async () => ({ hot: [], arriving: [] }),
       warm: async (...values: unknown[]) => {
         calls.push(values);
         return [];
       },
     };
     const { operations } = createFleet([worker(1, 'serving', remote)]);
-    await operations.listEntries({ kind: 'all' }, 5, 'here');
+    const order = { by: 'size', isDescending: true } as const;
+    await operations.listEntries({ kind: 'all' }, 5, 'here', order);
     await operations.inspectEntry('key', 'generation');
     await operations.warm({ urls: ['u'] });
-    expect(calls).toEqual([[{ kind: 'all' }, 5, 'here'], ['key', 'generation'], [{ urls: ['u'] }]]);
+    expect(calls).toEqual([[{ kind: 'all' }, 5, 'here', order], ['key', 'generation'], [{ urls: ['u'] }]]);
+  });
+});
+
+describe('entries of all workers', () => {
+  const entryOf = (generation: string, usedAt?: number) => ({ generation, usedAt }) as never;
+
+  /** Returns a worker that knows of these uses, and lists by them. */
+  function listing(id: number, uses: Readonly<Record<string, number>>): RosterEntry {
+    const order = { by: 'used', isDescending: true } as const;
+    return worker(id, 'serving', {
+      readUses: async (generations) => generations.map((generation) => uses[generation]),
+      listEntries: async (_search, limit, after, { isDescending } = order) => {
+        const ranks = ['a', 'b', 'c', 'd', 'e'].map((generation) => ({ rank: uses[generation] ?? 0, generation }));
+        const compare = (one: EntryRank, other: EntryRank) => compareRanks(one, other, isDescending);
+        const place = after === undefined ? undefined : readRankCursor(after, { by: 'used', isDescending });
+        const rest = ranks.toSorted(compare).filter((each) => place === undefined || compare(each, place) > 0);
+        const last = rest.length > limit ? rest[limit - 1] : undefined;
+        return {
+          entries: rest.slice(0, limit).map(({ generation }) => entryOf(generation, uses[generation])),
+          next: last && formatRankCursor(last, { by: 'used', isDescending }),
+        };
+      },
+    });
+  }
+
+  it.each([1, 2, 3, 10])('are listed once each by their last use in any of them, in pages of %i', async (limit) => {
+    const { operations } = createFleet([listing(1, { a: 10, b: 40, c: 20 }), listing(2, { a: 30, c: 5, d: 15 })]);
+    for (const [isDescending, want] of [
+      [true, ['b 40', 'a 30', 'c 20', 'd 15', 'e undefined']],
+      [false, ['e undefined', 'd 15', 'c 20', 'a 30', 'b 40']],
+    ] as const) {
+      const listed: string[] = [];
+      let after: string | undefined;
+      do {
+        const page = await operations.listEntries({ kind: 'all' }, limit, after, { by: 'used', isDescending });
+        expect(page.entries.length).toBeLessThanOrEqual(limit);
+        listed.push(...page.entries.map(({ generation, usedAt }) => `${generation} ${usedAt}`));
+        after = page.next;
+      } while (after !== undefined);
+      expect(listed).toEqual(want);
+    }
+  });
+
+  it('have the last use that any worker knows of', async () => {
+    const first = { listEntries: async () => ({ entries: [entryOf('a', 1), entryOf('b')], next: 'n' }) };
+    const { operations } = createFleet([
+      worker(1, 'serving', { ...first, readUses: async () => [1, undefined] }),
+      worker(2, 'serving', { readUses: async () => [7, 3] }),
+    ]);
+    expect(await operations.listEntries({ kind: 'all' }, 5, undefined)).toEqual({
+      entries: [
+        { generation: 'a', usedAt: 7 },
+        { generation: 'b', usedAt: 3 },
+      ],
+      next: 'n',
+    });
+  });
+
+  it('have what any worker holds in memory, and what its fills bring', async () => {
+    const details = { sizeBytes: 100, present: [{ start: 0, end: 60 }], hot: [{ start: 0, end: 10 }], arriving: [] };
+    const arriving = [{ start: 60, end: 100, fillId: 'g' }];
+    const { operations } = createFleet([
+      worker(1, 'serving', {
+        inspectEntry: async () => details as never,
+        inspectHere: async () => ({ hot: [{ start: 0, end: 10 }], arriving: [] }),
+        readUses: async () => [undefined],
+      }),
+      worker(2, 'serving', {
+        inspectHere: async () => ({
+          hot: [
+            { start: 5, end: 20 },
+            { start: 50, end: 70 },
+          ],
+          arriving,
+        }),
+        readUses: async () => [8],
+      }),
+    ]);
+    expect(await operations.inspectEntry('k', 'g')).toEqual({
+      ...details,
+      usedAt: 8,
+      hot: [
+        { start: 0, end: 20 },
+        { start: 50, end: 60 },
+      ],
+      arriving,
+    });
   });
 });
 

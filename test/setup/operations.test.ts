@@ -1,7 +1,7 @@
 /** The operations of one process while it starts, serves and stops. */
 
 import { describe, expect, it } from 'vitest';
-import { type LogLevel, OperationFault, type StoreOperations } from '../../src/admin/operations.ts';
+import { type LogLevel, OperationFault } from '../../src/admin/operations.ts';
 import { checkConfig } from '../../src/config/load.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import type { Route } from '../../src/routing/router.ts';
@@ -42,7 +42,11 @@ function createGround(overrides: Partial<ServerParts> = {}) {
   };
   const serving: ReturnType<ServerParts['serving']> = {
     site: { config: checked.config, routes: [routeWith('a', {}), known] },
-    store: fakeOperations().operations as StoreOperations,
+    store: {
+      ...fakeOperations().operations,
+      readUses: async () => [],
+      inspectHere: async () => ({ hot: [], arriving: [] }),
+    },
     readUsage: () => ({ entryCount: 1, usedBytes: 2, maxSizeBytes: 3, memoryBytes: 4, maxMemoryBytes: 5 }),
     fills: {
       list: () => [fill],

@@ -28,7 +28,7 @@ class EvictedIndex {
     const connection = this.#connection;
     const instances = new Instances(connection, sharing);
     this.#index = new DiskIndex({ connection, now: () => 1, emit, onRemoved: none, onFilesUnneeded: none });
-    this.#eviction = new Eviction({ connection, index: this.#index, instances, isHeld });
+    this.#eviction = new Eviction({ connection, index: this.#index, instances, isHeld, now: () => 0 });
   }
 
   get allocatedBytes(): number {

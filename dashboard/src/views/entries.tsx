@@ -3,7 +3,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, type Search } from '../api.ts';
-import type { EntryPage, ListedEntry } from '../api-types.ts';
+import type { EntryPage, EntryStatus } from '../api-types.ts';
 import { useApp, useLive } from '../app-context.ts';
 import { ageText, countText, dateText, percentText, sizeText, unknownText } from '../model/format.ts';
 import { formatPlace } from '../model/place.ts';
@@ -332,7 +332,7 @@ function SortHead(props: {
   );
 }
 
-function EntryRow(props: { readonly entry: ListedEntry; readonly now: number; onPurged(): void }): JSX.Element {
+function EntryRow(props: { readonly entry: EntryStatus; readonly now: number; onPurged(): void }): JSX.Element {
   const { entry, now, onPurged } = props;
   const {
     key,
@@ -348,8 +348,7 @@ function EntryRow(props: { readonly entry: ListedEntry; readonly now: number; on
     usedAt,
   } = entry;
   const purge = usePurge(onPurged);
-  const present = isComplete ? sizeBytes : entry.presentBytes;
-  const share = present === undefined ? undefined : sizeBytes === 0 ? 1 : present / sizeBytes;
+  const share = sizeBytes === 0 ? 1 : entry.presentBytes / sizeBytes;
   return (
     <tr>
       <th scope="row" class="what">
@@ -366,14 +365,8 @@ function EntryRow(props: { readonly entry: ListedEntry; readonly now: number; on
       <td class="number rather">{status}</td>
       <td class="number">{sizeText(sizeBytes)}</td>
       <td class="entry-stored">
-        {share === undefined ? (
-          'in part'
-        ) : (
-          <>
-            <Bar share={share} tone="here" label="Stored" />
-            <span class="below">{isComplete ? 'all' : percentText(share)}</span>
-          </>
-        )}
+        <Bar share={share} tone="here" label="Stored" />
+        <span class="below">{isComplete ? 'all' : percentText(share)}</span>
       </td>
       <td class="number rather" title={dateText(responseAt)}>
         {ageText(now - responseAt)}

@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { ApiFailure } from '../api.ts';
-import type { Decision, EntryView } from '../api-types.ts';
+import type { Decision, EntryDetails } from '../api-types.ts';
 import { useApp, useLive } from '../app-context.ts';
 import { ageText, countText, dateText, sizeText, unknownText } from '../model/format.ts';
 import { formatPlace } from '../model/place.ts';
@@ -47,8 +47,8 @@ export function Entry({ values }: { readonly values: Readonly<Record<string, str
           coverage={{
             sizeBytes: entry.sizeBytes,
             present: entry.present,
-            hot: entry.hot ?? [],
-            arriving: entry.arriving ?? [],
+            hot: entry.hot,
+            arriving: entry.arriving,
           }}
         />
       </Panel>
@@ -71,7 +71,7 @@ export function Entry({ values }: { readonly values: Readonly<Record<string, str
 }
 
 interface EntryReading {
-  readonly entry: EntryView | undefined;
+  readonly entry: EntryDetails | undefined;
   readonly failure: string | undefined;
   readonly decisions: readonly Decision[];
 }
@@ -80,7 +80,7 @@ interface EntryReading {
 function useEntry(key: string, generation: string): EntryReading {
   const { api } = useApp();
   const { activity, state } = useLive();
-  const [entry, setEntry] = useState<EntryView>();
+  const [entry, setEntry] = useState<EntryDetails>();
   const [failure, setFailure] = useState<string>();
   const [decisions, setDecisions] = useState<readonly Decision[]>([]);
   const at = activity?.at ?? 0;
@@ -108,7 +108,7 @@ function useEntry(key: string, generation: string): EntryReading {
   return { entry: isOther ? undefined : entry, failure, decisions };
 }
 
-function EntryHead({ entry, isGone }: { readonly entry: EntryView; readonly isGone: boolean }): JSX.Element {
+function EntryHead({ entry, isGone }: { readonly entry: EntryDetails; readonly isGone: boolean }): JSX.Element {
   const { api, announce, go } = useApp();
   const { uri, isInvalid, pinnedUntil, isComplete } = entry;
   const purge = usePurge();
@@ -156,7 +156,7 @@ function EntryHead({ entry, isGone }: { readonly entry: EntryView; readonly isGo
   );
 }
 
-function Facts({ entry }: { readonly entry: EntryView }): JSX.Element {
+function Facts({ entry }: { readonly entry: EntryDetails }): JSX.Element {
   const { live } = useApp();
   const now = live.activity?.at ?? Date.now();
   const { status, contentType, sizeBytes, presentBytes, responseAt, usedAt, etag, lastModified, tags } = entry;
@@ -217,7 +217,7 @@ function Fact({ name, children }: { readonly name: string; readonly children: Co
   );
 }
 
-function Fields({ entry: { fields } }: { readonly entry: EntryView }): JSX.Element {
+function Fields({ entry: { fields } }: { readonly entry: EntryDetails }): JSX.Element {
   return (
     <Panel title="Stored fields">
       <dl class="facts">

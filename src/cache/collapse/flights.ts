@@ -3,6 +3,7 @@
  * origin itself. Also lists and stops running fills for operators. Read this file first, then `flight.ts`, a single flight.
  */
 
+import type { Span } from '../../bytes/span.ts';
 import type { Clock } from '../../http/clock.ts';
 import { ShortLivedMap, ShortLivedSet } from '../../http/collections.ts';
 import { hasField } from '../../http/fields.ts';
@@ -301,6 +302,17 @@ export function listFills(flights: Flights): readonly RunningFill[] {
     if (generation === undefined || generation.outlook.fills.length === 0) return [];
     const { name, sizeBytes, received: receivedBytes, readerCount: readers } = generation;
     return [{ id: name, key, generation: name, sizeBytes, receivedBytes, readers, startedAt }];
+  });
+}
+
+/** Returns the spans that running fills of a generation still have to bring, as far as their ends are known. */
+export function listArriving(flights: Flights, name: string): readonly Span[] {
+  return flights.running.flatMap(({ generation }) => {
+    if (generation?.name !== name) return [];
+    const { fills, sizeBytes = Number.POSITIVE_INFINITY } = generation.outlook;
+    return fills
+      .map(({ keptTo, limit }) => ({ start: keptTo, end: Math.min(limit, sizeBytes) }))
+      .filter(({ start, end }) => start < end && Number.isFinite(end));
   });
 }
 

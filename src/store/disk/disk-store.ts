@@ -7,15 +7,21 @@
 import * as promises from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { SpanSet } from '../../bytes/span.ts';
 import { ShortLivedMap } from '../../http/collections.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
+import { hasFallingRanks, RankSelection } from '../entry-rules.ts';
 import { LogThrottle } from '../log-throttle.ts';
 import {
   type EntryChoice,
+  type EntryOrder,
   type EntryPage,
+  type EntryRank,
   type EntryWriter,
   type NewEntry,
+  type RankedEntry,
+  type RankedPage,
   type Sharing,
   type Store,
   type StoreChange,
@@ -222,6 +228,33 @@ class DiskStore implements Store {
     return { entries, next };
   }
 
+  async listRanked(choice: EntryChoice, order: EntryOrder, limit: number, after?: EntryRank): Promise<RankedPage> {
+    const { index } = this.#parts;
+    if (choice.kind === 'prefix' && !choice.prefix.isWellFormed()) return { entries: [], next: undefined };
+    const selection = new RankSelection<EntryRank>(limit, after, hasFallingRanks(order));
+    const question = { choice, order, limit, after, usedAt: (generation: string) => this.usedAt(generation) };
+    for (let id = index.rank(question, selection, 0); id !== undefined; id = index.rank(question, selection, id)) {
+      await setImmediate();
+    }
+    const { places, next } = selection.end();
+    const entries: RankedEntry[] = [];
+    for (const [at, place] of places.entries()) {
+      if (at % listedAtOnce === listedAtOnce - 1) await setImmediate();
+      const indexed = index.ranked(place.generation, choice, order.contains);
+      if (indexed !== undefined) entries.push({ ...place, entry: createDiskEntry(this.#parts, indexed) });
+    }
+    return { entries, next };
+  }
+
+  usedAt(generation: string): number | undefined {
+    return this.#parts.eviction.usedAt(generation);
+  }
+
+  /** Nothing is kept in memory here. */
+  blocksInMemory(): SpanSet {
+    return new SpanSet();
+  }
+
   readUsage(): StoreUsage {
     const { index, storing } = this.#parts;
     const { allocatedBytes: usedBytes, entryCount } = index;
@@ -311,7 +344,7 @@ class DiskStore implements Store {
     });
     const { signal } = this.#stopping;
     const isHeld = (generation: string) => this.#writers.has(generation);
-    const eviction = new Eviction({ connection: this.#connection, index, instances, isHeld, emit: options.emit });
+    const eviction = new Eviction({ ...options, connection: this.#connection, index, instances, isHeld });
     const claims = this.#createClaims();
     const onEvicting = instances.isShared ? () => news.announce({ kind: 'evicting' }) : undefined;
     const space = new DiskSpace({

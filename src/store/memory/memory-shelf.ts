@@ -22,6 +22,13 @@ export interface ShelvedBody {
   holders: number;
   /** Bytes that count against the bound after the body was removed from the shelf, while it is still held. */
   leftBytes: number;
+  /** When it was last used, in epoch milliseconds; 0 before its first use. */
+  usedAt: number;
+}
+
+/** Creates the body of a generation that has no blocks yet. */
+export function emptyBody(generation: string): ShelvedBody {
+  return { generation, blocks: [], blockWeight: 0, hasWriter: false, holders: 0, leftBytes: 0, usedAt: 0 };
 }
 
 /** One generation on the shelf: its place, weight and bytes, and the record that the store returns. */
@@ -84,7 +91,9 @@ export class MemoryShelf<Entry> {
 
   /** Returns the body of a generation; counts as its use. */
   use(generation: string): ShelvedBody | undefined {
-    return this.#byGeneration.get(generation)?.body;
+    const body = this.#byGeneration.get(generation)?.body;
+    if (body !== undefined) body.usedAt = this.#now();
+    return body;
   }
 
   /** Reserves bytes, evicting the least recently used entries. Throws `StoreFault` `no_room`. */

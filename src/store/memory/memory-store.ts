@@ -8,14 +8,29 @@ import { SpanSet } from '../../bytes/span.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
-import { BlockPlan, formatCursor, isPrefixOf, parseCursor, pinInstant } from '../entry-rules.ts';
+import {
+  BlockPlan,
+  formatCursor,
+  hasFallingRanks,
+  hasText,
+  isChosenBy,
+  isPrefixOf,
+  lowerCase,
+  parseCursor,
+  pinInstant,
+  RankSelection,
+} from '../entry-rules.ts';
 import {
   type EntryChoice,
+  type EntryOrder,
   type EntryPage,
+  type EntryRank,
   type EntryReader,
   type EntryWriter,
   type FinalEntry,
   type NewEntry,
+  type RankedEntry,
+  type RankedPage,
   removedFault,
   type Store,
   type StoredEntry,
@@ -25,6 +40,7 @@ import {
 } from '../store.ts';
 import {
   blockWeight,
+  emptyBody,
   entryWeight,
   MemoryShelf,
   type Shelved,
@@ -94,20 +110,11 @@ class MemoryStore implements Store {
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
-    const generation = this.#randomId();
-    const body = { generation, blocks: [], blockWeight: 0, hasWriter: false, holders: 0, leftBytes: 0 };
-    return this.#writerOf(body, entry);
+    return this.#writerOf(emptyBody(this.#randomId()), entry);
   }
 
   openWhole(entry: NewEntry, bytes: Uint8Array): WholeWriter | undefined {
-    const body = {
-      generation: this.#randomId(),
-      blocks: [],
-      blockWeight: 0,
-      hasWriter: false,
-      holders: 0,
-      leftBytes: 0,
-    };
+    const body = emptyBody(this.#randomId());
     let writer: MemoryWriter | undefined;
     try {
       writer = this.#writerOf(body, entry);
@@ -170,6 +177,29 @@ class MemoryStore implements Store {
       });
     }
     return page.end();
+  }
+
+  async listRanked(choice: EntryChoice, order: EntryOrder, limit: number, after?: EntryRank): Promise<RankedPage> {
+    const selection = new RankSelection<RankedEntry>(limit, after, hasFallingRanks(order));
+    const text = lowerCase(order.contains ?? '');
+    await this.#visitKeys((key) => {
+      if ((choice.kind === 'prefix' && !isPrefixOf(choice.prefix, key)) || !hasText(key, text)) return;
+      for (const { record: entry, body } of this.#shelf.under(key)) {
+        if (!isChosenBy(choice, entry)) continue;
+        selection.add({ rank: rankOf(entry, secondOf(body.usedAt), order), generation: body.generation, entry });
+      }
+    });
+    const { places: entries, next } = selection.end();
+    return { entries, next };
+  }
+
+  usedAt(generation: string): number | undefined {
+    return secondOf(this.#shelf.get(generation)?.body.usedAt ?? 0) || undefined;
+  }
+
+  blocksInMemory(generation: string, count: number): SpanSet {
+    const blocks = this.#shelf.get(generation)?.body.blocks ?? [];
+    return SpanSet.where(count, (index) => blocks[index] !== undefined);
   }
 
   readUsage(): StoreUsage {
@@ -440,6 +470,24 @@ class PageSelection {
     if (sorted.length > this.#limit) this.#hasMore = true;
     this.#entries = sorted.slice(0, this.#limit);
   }
+}
+
+function rankOf({ key, sizeBytes, metadata }: StoredEntry, usedAt: number, { by }: EntryOrder): number | string {
+  switch (by) {
+    case 'key':
+      return key;
+    case 'size':
+      return sizeBytes;
+    case 'age':
+      return metadata.responseAt;
+    case 'used':
+      return usedAt;
+  }
+}
+
+/** Returns the second of a time, in epoch milliseconds. */
+function secondOf(instant: number): number {
+  return Math.floor(instant / 1000) * 1000;
 }
 
 function placeOf({ key, variant, generation }: StoredEntry): Place {

@@ -106,6 +106,12 @@ export class MemoryTier {
     return item.bytes;
   }
 
+  /** Checks whether a block of a generation is in memory. Does not count as its use. */
+  hasBlock(generation: string, index: number): boolean {
+    const body = this.#bodies.get(generation);
+    return body?.first?.index === index || body?.more?.has(index) === true;
+  }
+
   /** Keeps a block, in place of an earlier one. A block that is larger than the whole bound is not kept. */
   keepBlock(generation: string, index: number, bytes: Uint8Array): void {
     const before = this.#bodies.get(generation);

@@ -3,17 +3,20 @@
  * `TieredBlocks` decides which blocks are worth their room in memory. Read memory-tier.ts next.
  */
 
-import type { SpanSet } from '../../bytes/span.ts';
+import { SpanSet } from '../../bytes/span.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { findable } from '../entry-rules.ts';
 import type {
   BlockSource,
   EntryChoice,
+  EntryOrder,
   EntryPage,
+  EntryRank,
   EntryReader,
   EntryWriter,
   NewEntry,
+  RankedPage,
   Store,
   StoreChange,
   StoredEntry,
@@ -120,6 +123,20 @@ class MemoryBefore implements TieredStore {
   async list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage> {
     const { entries, next } = await this.#store.list(choice, limit, after);
     return { entries: entries.map((entry) => this.#wrap(entry)), next };
+  }
+
+  async listRanked(choice: EntryChoice, order: EntryOrder, limit: number, after?: EntryRank): Promise<RankedPage> {
+    const { entries, next } = await this.#store.listRanked(choice, order, limit, after);
+    return { entries: entries.map((ranked) => ({ ...ranked, entry: this.#wrap(ranked.entry) })), next };
+  }
+
+  usedAt(generation: string): number | undefined {
+    return this.#store.usedAt(generation);
+  }
+
+  blocksInMemory(generation: string, count: number): SpanSet {
+    const below = this.#store.blocksInMemory(generation, count);
+    return SpanSet.where(count, (index) => below.has(index) || this.#memory.hasBlock(generation, index));
   }
 
   readUsage(): StoreUsage {

@@ -243,7 +243,7 @@ describe('rangeway ls', () => {
       stdout: '',
       stderr: 'rangeway: nothing is stored there\n',
     });
-    expect(ground.calls).toEqual([['listEntries', search, 500, undefined]]);
+    expect(ground.calls).toEqual([['listEntries', search, 500, undefined, undefined]]);
   });
 
   it('reads page after page, up to the limit', async () => {

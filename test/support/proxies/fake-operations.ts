@@ -14,10 +14,12 @@ export const someEntry: EntryStatus = {
   status: 200,
   contentType: 'video/mp4',
   sizeBytes: 5_000_000_000,
+  presentBytes: 524_288,
   isComplete: false,
   isInvalid: false,
   pinnedUntil: undefined,
   responseAt: 1_700_000_000_000,
+  usedAt: 1_700_000_060_000,
   etag: '"v1"',
   lastModified: undefined,
   tags: ['film', 'group:x'],
@@ -34,7 +36,8 @@ export const someDetails: EntryDetails = {
     { start: 0, end: 262_144 },
     { start: 1_048_576, end: 1_310_720 },
   ],
-  presentBytes: 524_288,
+  hot: [{ start: 0, end: 262_144 }],
+  arriving: [{ start: 262_144, end: 1_048_576, fillId: '1-7' }],
 };
 
 export const someActivity: Activity = {

@@ -64,6 +64,9 @@ export function createReadingStore(below: Store): ReadingStore {
       return { entries: entries.map(wrapEntry), next };
     },
     removePrefixed: (prefix) => below.removePrefixed(prefix),
+    listRanked: (...given) => below.listRanked(...given),
+    usedAt: (generation) => below.usedAt(generation),
+    blocksInMemory: (...given) => below.blocksInMemory(...given),
     readUsage: () => below.readUsage(),
     applyChange: (change) => below.applyChange(change),
     close: () => below.close(),

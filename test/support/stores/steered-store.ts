@@ -171,6 +171,9 @@ export function createSteeredStore({
       await pass('removePrefixed');
       return await below.removePrefixed(prefix);
     },
+    listRanked: (...given) => below.listRanked(...given),
+    usedAt: (generation) => below.usedAt(generation),
+    blocksInMemory: (...given) => below.blocksInMemory(...given),
     readUsage: () => below.readUsage(),
     applyChange: (change) => below.applyChange(change),
     close: () => below.close(),

@@ -6,14 +6,13 @@
 
 import type { StoredResponse } from '../../../http/stored-response.ts';
 import type { Emit } from '../../../telemetry/events.ts';
-import { findable } from '../../entry-rules.ts';
-import type { AnnounceChange, EntryChoice, StoreChange } from '../../store.ts';
+import { findable, hasFallingRanks, hasText, isChosenBy, lowerCase, type RankSelection } from '../../entry-rules.ts';
+import type { AnnounceChange, EntryChoice, EntryOrder, EntryRank, StoreChange } from '../../store.ts';
 import { blockSum } from '../bodies/block-sums.ts';
 import type { IndexConnection } from './index-connection.ts';
 import {
   type ChosenRows,
   type IndexedEntry,
-  isChosen,
   type PinChange,
   type PutEntry,
   parseRow,
@@ -41,6 +40,19 @@ const expiredAtOnce = 64;
 const expiredEveryMs = 1000;
 /** Number of chosen entries that are removed at once. */
 const chosenAtOnce = 64;
+
+/** Number of rows that are ranked at once: some milliseconds. */
+const rankedAtOnce = 2048;
+
+/** What a ranked list asks of the index. */
+interface RankQuestion {
+  readonly choice: EntryChoice;
+  readonly order: EntryOrder;
+  readonly limit: number;
+  readonly after: EntryRank | undefined;
+  /** Returns when a generation was last used, in epoch milliseconds; undefined where no use is known. */
+  readonly usedAt: (generation: string) => number | undefined;
+}
 
 /** One page of the chosen entries, and the cursor of the next page. */
 interface IndexPage {
@@ -222,6 +234,46 @@ export class DiskIndex {
   }
 
   /**
+   * Ranks the chosen entries with the next ids after `from`, for `selection`. Returns the last of these ids; undefined where there
+   * are none. `usedAt` ranks by use.
+   */
+  rank(
+    { choice, order, limit, after, usedAt }: RankQuestion,
+    selection: RankSelection<EntryRank>,
+    from: number,
+  ): number | undefined {
+    return this.#connection.ask(undefined, ({ windowEnd, rankedRows }) => {
+      const end = windowEnd.get(from, rankedAtOnce)?.id;
+      if (typeof end !== 'number') return undefined;
+      const isByUse = order.by === 'used';
+      const place = after === undefined || isByUse ? [1, 0, ''] : [0, after.rank, after.generation];
+      // One more than the limit shows whether there is a next page.
+      const most = isByUse ? rankedAtOnce : limit + 1;
+      const rows = rankedRows(order.by, hasFallingRanks(order)).all(
+        from,
+        end,
+        ...place,
+        ...filterOf(choice, order),
+        most,
+      );
+      for (const row of rows) {
+        const generation = String(row.generation);
+        const rank = isByUse ? (usedAt(generation) ?? 0) : typeof row.rank === 'string' ? row.rank : Number(row.rank);
+        selection.add({ rank, generation });
+      }
+      return end;
+    });
+  }
+
+  /** Returns the entry of a generation that was ranked; undefined where it is not chosen, or cannot be found any more. */
+  ranked(generation: string, choice: EntryChoice, contains = ''): IndexedEntry | undefined {
+    const row = this.#connection.ask(undefined, ({ entryOfGeneration }) => entryOfGeneration.get(generation));
+    const entry = row && this.#parse(row, String(row.key));
+    if (entry === undefined || !isChosenBy(choice, entry) || !hasText(entry.key, lowerCase(contains))) return undefined;
+    return findable([entry], this.#options.now)[0];
+  }
+
+  /**
    * Removes one page of the chosen entries. Returns the keys under which they could be found, and the cursor of the next page,
    * which is undefined after the last one.
    */
@@ -292,7 +344,7 @@ export class DiskIndex {
     const none: ChosenRows = { rows: [], next: undefined };
     const { rows, next } = this.#connection.ask(none, (statements) => selectRows(statements, choice, limit, after));
     const entries = rows.flatMap((row) => this.#parse(row, String(row.key)) ?? []);
-    return { entries: entries.filter((entry) => isChosen(choice, entry)), next };
+    return { entries: entries.filter((entry) => isChosenBy(choice, entry)), next };
   }
 
   /** Returns all entries of a key, the last put first, expired pins included. */
@@ -318,6 +370,14 @@ export class DiskIndex {
     this.#incomplete.clear();
     this.#published.clear();
   }
+}
+
+/** Returns the parameters by which a ranked list is limited: prefix, text (twice) and tag (twice). */
+function filterOf(choice: EntryChoice, { contains = '' }: EntryOrder): readonly (string | null)[] {
+  const prefix = choice.kind === 'prefix' ? choice.prefix : '';
+  const tag = choice.kind === 'tag' ? choice.tag : null;
+  const text = lowerCase(contains);
+  return [prefix, text, text, tag, tag];
 }
 
 /** Keys whose entries have changed, and generations that were replaced or removed. */

@@ -219,11 +219,6 @@ export function selectRows(
   };
 }
 
-/** Checks whether an entry is chosen. SQLite cannot distinguish texts that differ in lone surrogates only. */
-export function isChosen(choice: EntryChoice, { key, metadata }: EntryPlace & Pick<IndexedEntry, 'metadata'>): boolean {
-  return choice.kind === 'tag' ? metadata.tags?.includes(choice.tag) === true : isPrefixOf(choice.prefix, key);
-}
-
 /**
  * `inline`: in the index. `lone`: alone in a file that is written at once, with its checksum in the row. `files`: in a file that
  * is written block by block, with a sidecar beside it.

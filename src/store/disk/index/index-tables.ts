@@ -175,6 +175,7 @@ export interface Row {
   readonly is_complete?: SQLOutputValue;
   readonly pinned_until?: SQLOutputValue;
   readonly is_used?: SQLOutputValue;
+  readonly rank?: SQLOutputValue;
   readonly hand?: SQLOutputValue;
   readonly entry_count?: SQLOutputValue;
   readonly name?: SQLOutputValue;
@@ -243,6 +244,8 @@ export function prepareStatements(database: DatabaseSync) {
       `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum, block_checksum
        FROM entries WHERE (key, variant, id) > (?, ?, ?) ORDER BY key, variant, id LIMIT ?`,
     ),
+    windowEnd: prepare('SELECT MAX(id) AS id FROM (SELECT id FROM entries WHERE id > ? ORDER BY id LIMIT ?)'),
+    rankedRows: prepareRanked(prepare),
     updateMetadata: prepare('UPDATE entries SET metadata = ?, checksum = ?, allocated_bytes = ? WHERE generation = ?'),
     updateAllocated: prepare('UPDATE entries SET allocated_bytes = ? WHERE generation = ?'),
     updateIncomplete: prepare('UPDATE entries SET is_complete = 0 WHERE generation = ?'),
@@ -277,6 +280,43 @@ export function prepareStatements(database: DatabaseSync) {
     pageCount: prepare('PRAGMA page_count'),
     freePageCount: prepare('PRAGMA freelist_count'),
     giveBackPages: prepare(`PRAGMA incremental_vacuum(${pagesGivenBackAtOnce})`),
+  };
+}
+
+/** What a row is ranked by; undefined for an order that the index does not know. A damaged row has some rank. */
+const rankColumns = {
+  key: 'key',
+  size: 'size_bytes',
+  age: "CAST(IIF(json_valid(metadata), json_extract(metadata, '$.responseAt'), 0) AS REAL)",
+  used: undefined,
+} as const;
+
+/** What entries can be ranked by. */
+export type RankName = keyof typeof rankColumns;
+
+/**
+ * Returns a function that prepares the statement of an order when it is first needed. The statement selects rows with ids in a
+ * window by the beginning of their keys, a text in lower case and a tag (NULL for none), at most `LIMIT` of them in their order,
+ * after a place if the first parameter is 0. Where the index does not know the order, it selects all of them.
+ */
+function prepareRanked(prepare: (sql: string) => Statement): (by: RankName, isFalling: boolean) => Statement {
+  const known = new Map<string, Statement>();
+  return (by, isFalling) => {
+    const name = `${by} ${isFalling}`;
+    const rank = rankColumns[by] ?? '0';
+    const [sign, direction] = isFalling ? ['<', 'DESC'] : ['>', 'ASC'];
+    const order = rankColumns[by] === undefined ? '' : `ORDER BY ${rank} ${direction}, generation ${direction}`;
+    const statement =
+      known.get(name) ??
+      prepare(
+        `SELECT generation, ${rank} AS rank FROM entries
+         WHERE id > ? AND id <= ? AND (? OR (${rank}, generation) ${sign} (?, ?)) AND instr(key, ?) = 1
+           AND (? = '' OR instr(lower(substr(key, instr(key, ' ') + 1)), ?) > 0)
+           AND (? IS NULL OR EXISTS (SELECT 1 FROM tags WHERE tag = ? AND entry_id = id))
+         ${order} LIMIT ?`,
+      );
+    known.set(name, statement);
+    return statement;
   };
 }
 

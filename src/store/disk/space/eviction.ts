@@ -18,6 +18,8 @@ import type { Instances } from '../index/instances.ts';
 interface EvictionOptions {
   readonly connection: IndexConnection;
   readonly index: DiskIndex;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** Checks whether a generation is being written and must stay. */
   readonly isHeld: (generation: string) => boolean;
   /** The processes that share the index; without it this process is alone. */
@@ -57,8 +59,15 @@ export class Eviction {
   readonly #options: EvictionOptions;
   readonly #connection: IndexConnection;
   readonly #index: DiskIndex;
-  /** The generations whose use is not written yet, the longest waiting first. See `touch`. */
-  readonly uses = new Set<string>();
+  /**
+   * The generations whose use is not written yet, the longest waiting first, and the time of the last use in seconds since
+   * `#startedAt`: a small whole number, which takes no memory of its own. See `touch`.
+   */
+  readonly uses = new Map<string, number>();
+  /** The last uses of generations that count as unused again, or whose use is written. In seconds, as `uses`. */
+  readonly #earlierUses = new Map<string, number>();
+  /** Epoch milliseconds. */
+  readonly #startedAt: number;
   /** Id of the row that the hand passed last. */
   #hand = 0;
   /** Whether the index has the current position of the hand. */
@@ -69,8 +78,9 @@ export class Eviction {
   #futileSteps = 0;
 
   constructor(options: EvictionOptions) {
-    const { connection, index } = options;
+    const { connection, index, now } = options;
     this.#options = options;
+    this.#startedAt = now();
     this.#connection = connection;
     this.#index = index;
     connection.onReset(() => this.#startAfresh());
@@ -79,8 +89,19 @@ export class Eviction {
 
   /** Notes a use of a generation. It is written later, with others. */
   touch(generation: string): void {
-    this.uses.add(generation);
+    this.uses.set(generation, this.second());
     if (this.uses.size > maxUnwrittenUses) this.writeOldestUses();
+  }
+
+  /** Returns the time of a use that happens now: whole seconds since this process has the store open. */
+  second(): number {
+    return Math.floor((this.#options.now() - this.#startedAt) / 1000);
+  }
+
+  /** Returns when a generation was last used, in epoch milliseconds; undefined where that is not known. */
+  usedAt(generation: string): number | undefined {
+    const second = this.uses.get(generation) ?? this.#earlierUses.get(generation);
+    return second === undefined ? undefined : this.#startedAt + second * 1000;
   }
 
   /** Writes the oldest uses, because there are too many. */
@@ -111,12 +132,12 @@ export class Eviction {
 
   /** Writes all uses that are not written yet. */
   flush(): void {
-    this.#writeUses([...this.uses]);
+    this.#writeUses([...this.uses.keys()]);
   }
 
   /** Writes uses for another process that is about to evict, the latest first. */
   async writeUsesForOthers(): Promise<void> {
-    const uses = [...this.uses].reverse();
+    const uses = [...this.uses.keys()].reverse();
     this.#writeUses(uses.slice(0, usesAtFirst));
     for (let at = usesAtFirst; at < uses.length; at += usesAtOnce) {
       await setImmediate();
@@ -142,7 +163,10 @@ export class Eviction {
   #remove(generations: readonly string[]): boolean {
     if (generations.length === 0) return true;
     const count = this.#index.remove(generations);
-    for (const generation of generations) this.uses.delete(generation);
+    for (const generation of generations) {
+      this.uses.delete(generation);
+      this.#earlierUses.delete(generation);
+    }
     this.#futileSteps = count > 0 ? 0 : this.#futileSteps + 1;
     if (count > 0) this.#log(count);
     return count > 0 || (this.#options.instances?.isShared === true && this.#futileSteps < maxFutileSteps);
@@ -159,7 +183,7 @@ export class Eviction {
    * from memory.
    */
   #spare(spared: readonly EntryId[]): void {
-    for (const { generation } of spared) this.uses.delete(generation);
+    for (const { generation } of spared) this.#noteEarlier(generation);
     this.#isHandWritten = this.#connection.attempt(false, ({ deleteUse, updateHand }) => {
       for (const { row } of spared) deleteUse.run(row);
       updateHand.run(this.#hand);
@@ -173,7 +197,18 @@ export class Eviction {
     this.#connection.attempt(undefined, ({ insertUse }) => {
       for (const generation of generations) insertUse.run(generation);
     });
-    for (const generation of generations) this.uses.delete(generation);
+    for (const generation of generations) this.#noteEarlier(generation);
+  }
+
+  /** Keeps the time of a use that is written, or does not count any more. */
+  #noteEarlier(generation: string): void {
+    const second = this.uses.get(generation);
+    this.uses.delete(generation);
+    if (second === undefined) return;
+    this.#earlierUses.delete(generation);
+    this.#earlierUses.set(generation, second);
+    const [oldest] = this.#earlierUses.keys();
+    if (this.#earlierUses.size > maxUnwrittenUses && oldest !== undefined) this.#earlierUses.delete(oldest);
   }
 
   /** Shrinks the index file a little when it has too many free pages. */
@@ -186,6 +221,7 @@ export class Eviction {
 
   #startAfresh(): void {
     this.uses.clear();
+    this.#earlierUses.clear();
     this.#hand = 0;
     this.#isHandWritten = true;
   }
