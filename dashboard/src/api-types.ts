@@ -1,9 +1,10 @@
 /** The values of the admin API that the dashboard reads. They are the server's own types. */
 
-import type { Activity, EntryDetails, EntryStatus } from '../../src/admin/operations.ts';
+import type { Activity, EntryStatus } from '../../src/admin/operations.ts';
 
 export type {
   Activity,
+  EntryDetails,
   EntryStatus,
   ExplainReply,
   FillStatus,
@@ -20,9 +21,6 @@ export interface Span {
 
 /** The outcomes that requests are counted by. */
 export type OutcomeName = Exclude<keyof Activity['requests'], 'inFlight'>;
-
-/** An entry, as a page of the list and its own view have it. */
-export type { EntryDetails, EntryStatus };
 
 /** A page of entries. */
 export interface EntryPage {
