@@ -5,12 +5,15 @@ import { Writable } from 'node:stream';
 import { hasControlCharacter, parseNamedSecrets } from '../guard/access/authorization.ts';
 import { formatPasswordHash, saltBytes } from '../guard/access/passwords.ts';
 import { type CliIo, exitCode, fail } from './io.ts';
+import { printableJson } from './text-sections.ts';
 
 /** The input and the randomness of the command. */
 interface HashingParts {
   readonly input: PasswordInput;
   /** Random bytes. */
   readonly random: (size: number) => Uint8Array;
+  /** Whether the name and the hash are printed as JSON. */
+  readonly json?: boolean | undefined;
 }
 
 /** In characters; clients could not send a longer one. */
@@ -27,7 +30,9 @@ export async function hashPassword(name: string | undefined, io: CliIo, parts: H
   if (password.length > maxPasswordLength) return fail(io, 'the password is too long', exitCode.failed);
   if (hasControlCharacter(password)) return fail(io, 'the password has a control character in it', exitCode.failed);
   const hash = await formatPasswordHash(password, parts.random(saltBytes));
-  io.stdout.write(`${name === undefined ? '' : `${name.normalize('NFC')}:`}${hash}\n`);
+  const normalised = name?.normalize('NFC');
+  const line = `${normalised === undefined ? '' : `${normalised}:`}${hash}`;
+  io.stdout.write(parts.json === true ? `${printableJson({ name: normalised, hash, line })}\n` : `${line}\n`);
   return exitCode.done;
 }
 

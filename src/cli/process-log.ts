@@ -8,6 +8,7 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { backgroundClock } from '../setup/system.ts';
 import type { LogStream } from '../telemetry/log.ts';
+import { wantsColors } from './terminal/style.ts';
 
 const stdoutFd = 1;
 /** PIPE_BUF: a pipe takes so many bytes whole or not at all, so lines of several processes do not mix. */
@@ -19,7 +20,7 @@ export function openProcessLog(): LogStream {
   const buffer = new LineBuffer(openTarget());
   process.on('exit', () => buffer.finish());
   const { stdout } = process;
-  return Object.assign(buffer, { isTTY: stdout.isTTY, hasColors: () => stdout.isTTY && stdout.hasColors() });
+  return Object.assign(buffer, { isTTY: stdout.isTTY, hasColors: () => wantsColors(stdout, process.env) });
 }
 
 function openTarget(): LineTarget {

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { nearestName } from '../config/problems.ts';
-import { parseDuration } from '../config/values.ts';
+import { parseDuration, parseSize } from '../config/values.ts';
 import { version } from '../setup/package-files.ts';
 import type { DashboardFlags } from './admin/dashboard.ts';
 import {
@@ -16,19 +16,23 @@ import {
 } from './admin/flags.ts';
 import type { LsFlags } from './admin/ls.ts';
 import type { PurgeFlags } from './admin/purge.ts';
-import type { WarmFlags } from './admin/warm.ts';
+import type { ReloadFlags } from './admin/reload.ts';
 import type { DemoOptions } from './demo/demo.ts';
 import { type CliIo, exitCode } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
 import { check, type ServeFlags, serve } from './serve.ts';
 import type { SignFlags } from './sign.ts';
+import type { TopFlags } from './top/top.ts';
+import { parseRate } from './warm/pace.ts';
+import type { RenditionChoice } from './warm/sources.ts';
+import type { WarmFlags } from './warm/warm.ts';
 
 const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
        rangeway check FILE...
        rangeway schema
        rangeway probe ORIGIN [PATH] [options]
-       rangeway ls | purge | warm | reload | explain | dashboard | health [options]
+       rangeway top | ls | purge | warm | reload | explain | dashboard | health [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
@@ -125,7 +129,8 @@ function addCheck(program: Command, io: CliIo, end: (code: number) => void): voi
     .command('check')
     .description('check configuration files and print everything that is wrong with them')
     .argument('<file...>', 'configuration files')
-    .action(async (files: string[]) => end(await check(files, io)));
+    .option('--json', 'print for each file one line of JSON')
+    .action(async (files: string[], flags: { json?: boolean }) => end(await check(files, io, flags)));
 }
 
 function addSchema(program: Command, io: CliIo, end: (code: number) => void): void {
@@ -159,9 +164,10 @@ function addHashPassword(program: Command, io: CliIo, end: (code: number) => voi
     .command('hash-password')
     .description('print the line that "access.basic" needs; the password is asked for, or read from a pipe')
     .argument('[name]', 'the name that the password belongs to; without it the hash alone is printed')
-    .action(async (name: string | undefined) => {
+    .option('--json', 'print the name and the hash as JSON')
+    .action(async (name: string | undefined, { json }: { json?: boolean }) => {
       const { hashPassword } = await import('./hash-password.ts');
-      end(await hashPassword(name, io, { input: process.stdin, random: randomBytes }));
+      end(await hashPassword(name, io, { json, input: process.stdin, random: randomBytes }));
     });
 }
 
@@ -173,6 +179,7 @@ function addSign(program: Command, io: CliIo, end: (code: number) => void): void
     .requiredOption('--secret <source>', 'the keys, as in the configuration: file:PATH or env:NAME of lines id:secret')
     .option('--key-id <id>', 'which of the keys signs (needed where there are several)')
     .option('--expires-in <time>', 'how long the URL is valid, such as 90s or 7d (default: 1h)', parseTime)
+    .option('--json', 'print the URL, its key and its expiry as JSON')
     .action(async (url: URL, flags: Omit<SignFlags, 'expiresIn'>) => {
       const { sign } = await import('./sign.ts');
       end(await sign(url, { expiresIn: HOUR_MS, ...flags }, io, Date.now()));
@@ -224,6 +231,40 @@ function parseTime(text: string): number {
   return ms;
 }
 
+function collect(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
+function parseRendition(text: string): RenditionChoice {
+  if (text === 'all' || text === 'best' || text === 'lowest') return text;
+  const [, height] = /^([1-9]\d{1,4})p$/.exec(text) ?? [];
+  if (height === undefined) throw new InvalidArgumentError('Expected all, best, lowest, or a height such as 720p.');
+  return { height: Number(height) };
+}
+
+function parseRateFlag(text: string): number {
+  const rate = parseRate(text);
+  if (rate === undefined) throw new InvalidArgumentError('Expected a rate such as 20/s or 100/min.');
+  return rate;
+}
+
+function parseBandwidth(text: string): number {
+  const bytes = parseSize(text.replace(/\/s$/, ''));
+  if (bytes === undefined || bytes === 0) throw new InvalidArgumentError('Expected a size such as 10MB.');
+  return bytes;
+}
+
+function parseJobs(text: string): number {
+  if (!/^[1-9]\d?$/.test(text)) throw new InvalidArgumentError('Expected a number from 1 to 99.');
+  return Number(text);
+}
+
+function parseInterval(text: string): number {
+  const ms = parseTime(text);
+  if (ms < 100 || ms > HOUR_MS) throw new InvalidArgumentError('Expected a time from 100ms to 1h.');
+  return ms;
+}
+
 function parseTarget(text: string): URL {
   const url = parseUrl(text);
   if (url === undefined) throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:8080/film.mp4.');
@@ -233,6 +274,7 @@ function parseTarget(text: string): URL {
 type End = (code: number) => void;
 
 function addAdminCommands(program: Command, io: CliIo, end: End): void {
+  addTop(program, io, end);
   addLs(program, io, end);
   addPurge(program, io, end);
   addWarm(program, io, end);
@@ -240,6 +282,20 @@ function addAdminCommands(program: Command, io: CliIo, end: End): void {
   addExplain(program, io, end);
   addHealth(program, io, end);
   addDashboard(program, io, end);
+}
+
+function addTop(program: Command, io: CliIo, end: End): void {
+  withAdminFlags(
+    program
+      .command('top')
+      .description('watch a running Rangeway: requests, hits, latency, fills, origins; ? lists the keys')
+      .option('--interval <time>', 'how often it is read, such as 5s (default: 1s)', parseInterval)
+      .option('-n, --count <n>', 'end after so many readings', parseCount)
+      .option('--json', 'print each reading as one line of JSON'),
+  ).action(async (flags: TopFlags) => {
+    const { top } = await import('./top/top.ts');
+    end(await top(flags, io, { input: process.stdin, output: process.stdout }));
+  });
 }
 
 function addLs(program: Command, io: CliIo, end: End): void {
@@ -250,7 +306,9 @@ function addLs(program: Command, io: CliIo, end: End): void {
       .argument('[url]', 'only entries whose URL begins like this; a path is enough where there is one route')
       .option('--host <host>', 'only entries of this host')
       .option('--tag <tag>', 'only entries with this tag')
-      .option('--limit <n>', 'the most entries to print (default: 1000)', parseLimit)
+      .option('--coverage', 'draw which parts are stored (default: on a terminal)')
+      .option('--no-coverage', 'print the share only')
+      .option('--limit <n>', 'the most entries to print (default: 1000)', parseCount)
       .option('--json', 'print each entry as one line of JSON'),
   ).action(async (url: string | undefined, flags: LsFlags) => {
     const { ls } = await import('./admin/ls.ts');
@@ -273,7 +331,8 @@ function addPurge(program: Command, io: CliIo, end: End): void {
       .option(
         '--soft',
         'only end their lifetime: they are validated before they are used again, and may be served if the origin fails',
-      ),
+      )
+      .option('--json', 'print each result as one line of JSON'),
   ).action(async (urls: string[], flags: PurgeFlags) => {
     const { purgeUrls: purge } = await import('./admin/purge.ts');
     end(await purge(urls, flags, io));
@@ -286,12 +345,25 @@ function addWarm(program: Command, io: CliIo, end: End): void {
       .command('warm')
       .description('make a running Rangeway fetch URLs before clients ask for them')
       .argument(
-        '<url...>',
+        '[url...]',
         'the URLs as clients ask for them, or paths where there is one route; - reads standard input, one a line',
       )
-      .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader),
+      .option('--from <file>', 'a file with URLs, one a line; - is standard input')
+      .option('--sitemap <url|file>', 'the URLs of a sitemap, also of an index; may be given more than once', collect)
+      .option('--manifest <url>', 'an HLS playlist, with its segments; may be given more than once', collect)
+      .option(
+        '--rendition <which>',
+        'of a playlist with several: all, best, lowest, or 720p (default: all)',
+        parseRendition,
+      )
+      .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)
+      .option('--rate <n/s>', 'how many requests at most, such as 20/s or 100/min', parseRateFlag)
+      .option('--bandwidth <size>', 'how many bytes a second on average, such as 10MB', parseBandwidth)
+      .option('-j, --jobs <n>', 'how many URLs are fetched at a time (default: 4)', parseJobs)
+      .option('--resume <file>', 'note there what is done, and go on after it if the file is there already')
+      .option('--json', 'print each outcome as one line of JSON, and the sum at the end'),
   ).action(async (urls: string[], flags: WarmFlags) => {
-    const { warm } = await import('./admin/warm.ts');
+    const { warm } = await import('./warm/warm.ts');
     end(await warm(urls, flags, io, process.stdin));
   });
 }
@@ -300,8 +372,9 @@ function addReload(program: Command, io: CliIo, end: End): void {
   withAdminFlags(
     program
       .command('reload')
-      .description('make a running Rangeway read its configuration again; requests under way go on'),
-  ).action(async (flags: AdminFlags) => {
+      .description('make a running Rangeway read its configuration again; requests under way go on')
+      .option('--json', 'print the result as JSON'),
+  ).action(async (flags: ReloadFlags) => {
     const { reload } = await import('./admin/reload.ts');
     end(await reload(flags, io));
   });
@@ -374,7 +447,7 @@ function parseMethod(text: string): string {
   return text;
 }
 
-function parseLimit(text: string): number {
+function parseCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('Expected a number such as 100.');
   return Number(text);
 }

@@ -19,6 +19,7 @@ import { StoreFault } from '../store/store.ts';
 import { createLog } from '../telemetry/log.ts';
 import { type CliIo, exitCode, openStopRequest } from './io.ts';
 import { openServiceManager } from './service-manager.ts';
+import { printableJson } from './text-sections.ts';
 
 /** Serves until a signal stops it; resolves with the exit code. */
 export async function serve(origin: string | undefined, flags: ServeFlags, io: CliIo): Promise<number> {
@@ -73,10 +74,20 @@ function isServing({ operations }: RunningServer): () => Promise<boolean> {
 }
 
 /** Checks each file and prints all problems; resolves with the exit code. */
-export async function check(files: readonly string[], io: CliIo): Promise<number> {
+export async function check(
+  files: readonly string[],
+  io: CliIo,
+  { json = false }: { readonly json?: boolean } = {},
+): Promise<number> {
   let code: number = exitCode.done;
   for (const file of files) {
     const loaded = await loadConfig(file);
+    if (json) {
+      const problems = loaded.kind === 'ok' ? [] : loaded.problems;
+      io.stdout.write(`${printableJson({ file, isValid: loaded.kind === 'ok', problems })}\n`);
+      if (loaded.kind !== 'ok') code = exitCode.misused;
+      continue;
+    }
     if (loaded.kind === 'ok') {
       const { store } = loaded.config;
       const sending = store.type === 'disk' ? `, ${describeSending(store.sendfile)}` : '';

@@ -6,6 +6,7 @@ import { isExpiry, readSignature, signingKeyRule, signTarget } from '../guard/ac
 import { normaliseAuthority } from '../routing/target.ts';
 import { readSecret, unusable } from '../setup/secrets.ts';
 import { type CliIo, exitCode, fail } from './io.ts';
+import { printableJson } from './text-sections.ts';
 
 /** The flags of the command. */
 export interface SignFlags {
@@ -14,6 +15,8 @@ export interface SignFlags {
   /** As in the configuration: `file:PATH` or `env:NAME`. */
   readonly secret: string;
   readonly keyId?: string;
+  /** With `json`, the expiry in epoch seconds is printed, too. */
+  readonly json?: boolean;
 }
 
 /**
@@ -28,7 +31,9 @@ export async function sign(url: URL, flags: SignFlags, io: CliIo, now: number): 
   try {
     const { keyId, secret } = await readKey(flags, io);
     const signed = { authority, target: url.pathname + url.search, keyId, expires: expiryOf(flags, now) };
-    io.stdout.write(`${url.origin}${signTarget(signed, secret)}\n`);
+    const signedUrl = `${url.origin}${signTarget(signed, secret)}`;
+    const value = { url: signedUrl, keyId, expires: signed.expires };
+    io.stdout.write(flags.json === true ? `${printableJson(value)}\n` : `${signedUrl}\n`);
     return exitCode.done;
   } catch (error) {
     return fail(io, error instanceof Error ? error.message : String(error), exitCode.failed);

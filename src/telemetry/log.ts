@@ -31,6 +31,8 @@ export interface LogStream {
   /** Writes the lines that it holds, where the stream gathers lines. */
   flush?(): void;
   hasColors?(): boolean;
+  /** The width of a terminal, in columns. */
+  readonly columns?: number | undefined;
   /** For a stream that drops lines when it is full: how many in total, and the callback for when it takes lines again. */
   readonly droppedLines?: number;
   onGap?(callback: (lines: number) => void): void;
@@ -409,8 +411,10 @@ interface Paint {
 /** A line of the log as JSON: its fields, level, message and time. */
 type LogLine = LogFields & { readonly level: string; readonly time: string; readonly msg: string };
 
-/** Formats a line, without a line feed: `12:00:01 GET /video.mp4 206 bytes=0-99 → 100 B hit 1 ms`. */
+/** Formats a line, without a line feed: `12:00:01 GET  206 hit           100 B      1 ms  /video.mp4 bytes=0-99`. */
 function formatPrettyLine(line: LogLine, paint: Paint): string {
+  // The columns of requests stay below each other. Their level is behind them.
+  if (line.event === 'request') return [paint.dim(formatTime(line.time)), ...formatRequest(line, paint)].join(' ');
   return [paint.dim(formatTime(line.time)), ...formatLevel(line, paint), ...formatEvent(line, paint)].join(' ');
 }
 
@@ -466,25 +470,40 @@ function formatEvent(line: LogLine, paint: Paint): string[] {
   }
 }
 
+/** The widths of the columns of a request: method, outcome, bytes, time. Longer text moves the rest of its line. */
+const widths = { method: 4, outcome: 11, bytes: 7, time: 8 };
+
 function formatRequest(line: Extract<LogLine, { event: 'request' }>, paint: Paint): string[] {
+  const outcome = (line.outcome === 'none' ? '-' : line.outcome).padEnd(widths.outcome);
   return [
-    `${line.method} ${line.target}`,
+    line.method.padEnd(widths.method),
     paintStatus(line.status, paint),
-    ...some(line.range),
-    `→ ${formatBytes(line.bytes)}${line.complete ? '' : ` ${paint.yellow('cut')}`}`,
-    ...formatOutcome(line, paint),
-    ...(line.originBytes > 0 ? [paint.dim(`origin ${formatBytes(line.originBytes)}`)] : []),
-    paint.dim(formatMs(line.totalMs)),
-    ...formatError(line, paint),
+    paintOutcome(line.outcome, outcome, paint),
+    formatBytes(line.bytes).padStart(widths.bytes),
+    `${paint.dim(formatMs(line.totalMs).padStart(widths.time))} `,
+    line.target,
+    ...(line.range === undefined ? [] : [paint.cyan(line.range)]),
+    ...(line.complete ? [] : [paint.yellow('cut')]),
+    ...formatReasons(line, paint),
+    ...(line.error === undefined ? [] : [...formatLevel(line, paint), ...formatError(line, paint)]),
   ];
 }
 
-function formatOutcome(line: Extract<LogLine, { event: 'request' }>, paint: Paint): string[] {
-  if (line.outcome === 'none') return [];
-  const outcome = line.outcome === 'hit' ? paint.green(line.outcome) : line.outcome;
-  const apart = line.apartBy === undefined ? [] : [`apart by ${line.apartBy}`];
-  const remarks = [...some(line.reason), ...apart, ...(line.collapsed ? ['collapsed'] : [])];
-  return [outcome, ...(remarks.length === 0 ? [] : [paint.dim(`(${remarks.join(', ')})`)])];
+function paintOutcome(outcome: string, text: string, paint: Paint): string {
+  if (outcome === 'hit') return paint.green(text);
+  if (outcome === 'stale' || outcome === 'revalidated') return paint.cyan(text);
+  return outcome === 'miss' ? paint.yellow(text) : text;
+}
+
+/** Says why the cache decided so, and what that cost the origin. */
+function formatReasons(line: Extract<LogLine, { event: 'request' }>, paint: Paint): string[] {
+  const reasons = [
+    ...(line.outcome === 'none' ? [] : some(line.reason)),
+    ...(line.apartBy === undefined || line.outcome === 'none' ? [] : [`apart by ${line.apartBy}`]),
+    ...(line.collapsed ? ['collapsed'] : []),
+    ...(line.originBytes > 0 ? [`origin ${formatBytes(line.originBytes)}`] : []),
+  ];
+  return reasons.length === 0 ? [] : [paint.dim(`(${reasons.join(', ')})`)];
 }
 
 function formatLevel(line: LogLine, paint: Paint): string[] {
@@ -511,6 +530,7 @@ function formatTime(time: string): string {
 }
 
 function formatMs(ms: number): string {
+  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${ms < 10 ? Number(ms.toFixed(1)) : Math.round(ms)} ms`;
 }
 

@@ -55,6 +55,7 @@ describe('help and version', () => {
       'check',
       'explain',
       'probe',
+      'top',
       'ls',
       'purge',
       'warm',
@@ -102,15 +103,27 @@ describe('help and version', () => {
 
   it.each<[command: string, usage: string, ...flags: string[]]>([
     ['probe', '[options] <origin-url> [path]', '--header', '--insecure', '--json'],
-    ['ls', '[options] [url]', '--host', '--tag', '--limit', '--json', ...adminFlags],
+    ['top', '[options]', '--interval', '--count', '--json', ...adminFlags],
+    [
+      'ls',
+      '[options] [url]',
+      ...['--host', '--tag', '--coverage', '--no-coverage', '--limit', '--json'],
+      ...adminFlags,
+    ],
     [
       'purge',
       '[options] [url...]',
-      ...['--prefix', '--host', '--tag', '--group', '--origin', '--all', '--soft'],
+      ...['--prefix', '--host', '--tag', '--group', '--origin', '--all', '--soft', '--json'],
       ...adminFlags,
     ],
-    ['warm', '[options] <url...>', '--header', ...adminFlags],
-    ['reload', '[options]', ...adminFlags],
+    [
+      'warm',
+      '[options] [url...]',
+      ...['--from', '--sitemap', '--manifest', '--rendition', '--header'],
+      ...['--rate', '--bandwidth', '--jobs', '--resume', '--json'],
+      ...adminFlags,
+    ],
+    ['reload', '[options]', '--json', ...adminFlags],
   ])('%s --help', async (command, usage, ...flags) => {
     const { code, stdout, stderr } = await outcomeOf(command, '--help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

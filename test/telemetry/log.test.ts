@@ -258,21 +258,21 @@ describe('a log that has dropped lines', () => {
 
 describe('a pretty log', () => {
   it.each<[want: string, event: ServerEvent]>([
-    ['GET /video.mp4 206 bytes=0-99 → 100 B hit 1 ms', request],
+    ['GET  206 hit           100 B     1 ms  /video.mp4 bytes=0-99', request],
     [
-      'warning: GET /big?token=[redacted] 200 → 1.23 MB cut miss (uri-miss) origin 2 MB 61235 ms origin_reset: ECONNRESET at http://[redacted]@files.example',
+      'GET  200 miss        1.23 MB   61.2 s  /big?token=[redacted] cut (uri-miss, origin 2 MB) warning: origin_reset: ECONNRESET at http://[redacted]@files.example',
       broken,
     ],
     [
-      'GET /video.mp4 206 bytes=0-99 → 100 B miss (uri-miss, collapsed) 1 ms',
+      'GET  206 miss          100 B     1 ms  /video.mp4 bytes=0-99 (uri-miss, collapsed)',
       { ...request, outcome: 'miss', reason: 'uri-miss', collapsed: true },
     ],
     [
-      'GET /video.mp4 404 bytes=0-99 → 100 B 1 ms no_route',
+      'GET  404 -             100 B     1 ms  /video.mp4 bytes=0-99 no_route',
       { ...request, outcome: 'none', status: 404, error: 'no_route' },
     ],
     [
-      'GET /\\x0d\\x0a12:00:00 GET /forged 200 206 bytes=0-99 → 100 B hit 1 ms',
+      'GET  206 hit           100 B     1 ms  /\\x0d\\x0a12:00:00 GET /forged 200 bytes=0-99',
       { ...request, target: '/\r\n12:00:00 GET /forged 200' },
     ],
     ['400 refused 192.0.2.7 malformed_request', badRequest],
@@ -297,7 +297,9 @@ describe('a pretty log', () => {
     [999_500, '1 MB'],
     [12_345_678_901, '12.3 GB'],
     [9.007e15, '9.01 PB'],
-  ])('%d bytes are %s', (bytesSent, want) => expect(prettyLine({ ...request, bytesSent })).toContain(`→ ${want} hit`));
+  ])('%d bytes are %s', (bytesSent, want) =>
+    expect(prettyLine({ ...request, bytesSent })).toContain(` hit ${want.padStart(15)} `),
+  );
 
   it.each<[status: number, colour: number]>([
     [200, 32],

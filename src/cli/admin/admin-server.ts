@@ -211,7 +211,7 @@ async function namesIn(directory: string): Promise<readonly string[]> {
 
 /** A request of the API. */
 interface AdminQuestion {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   /** With its query. */
   readonly path: string;
   /** Sent as JSON. */
@@ -222,6 +222,8 @@ interface AdminQuestion {
   readonly otherStatus?: number;
   /** How long the answer may take, in milliseconds; undefined sets no limit. */
   readonly timeoutMs?: number;
+  /** Ends the request early. */
+  readonly signal?: AbortSignal;
 }
 
 /** The outcome of a request. `detail` is a message for people. */
@@ -258,7 +260,11 @@ function send({ place, token }: AdminServer, question: AdminQuestion): Promise<I
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     ...(text === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
   };
-  const signal = timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(timeoutMs) };
+  const signals = [
+    ...(timeoutMs === undefined ? [] : [AbortSignal.timeout(timeoutMs)]),
+    ...(question.signal === undefined ? [] : [question.signal]),
+  ];
+  const signal = signals.length === 0 ? {} : { signal: AbortSignal.any(signals) };
   const options: ClientRequestArgs = { method, headers, agent: false, ...signal };
   return new Promise((resolve, reject) => {
     const sent =

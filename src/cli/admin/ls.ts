@@ -2,6 +2,7 @@
 
 import type { EntryDetails, EntryList, EntryStatus } from '../../admin/operations.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
+import { coverageBar, createPainter, type Painter, pad, wantsColors } from '../terminal/style.ts';
 import { duration, printableJson, replaceTerminalControls, sizeText } from '../text-sections.ts';
 import { type AdminReply, askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
@@ -11,6 +12,8 @@ export interface LsFlags extends AdminFlags {
   readonly host?: string | undefined;
   readonly tag?: string | undefined;
   readonly json?: boolean | undefined;
+  /** Whether a bar shows which parts are present; by default on a terminal. */
+  readonly coverage?: boolean | undefined;
   /** The most entries that are printed; 1000 by default. */
   readonly limit?: number | undefined;
 }
@@ -31,14 +34,16 @@ export async function ls(prefix: string | undefined, flags: LsFlags, io: CliIo, 
   if (typeof search === 'string') return fail(io, search, exitCode.misused);
   const server = await chooseAdminServer(flags, io, prefix);
   if (server.kind === 'none') return server.exitCode;
-  const { limit = DEFAULT_LIMIT, json = false } = flags;
+  const { limit = DEFAULT_LIMIT, json = false, coverage = io.stdout.isTTY === true } = flags;
+  const table = createTable(coverage, createPainter(wantsColors(io.stdout, io.env)));
   let left = limit;
   for await (const reply of pages(server, search, limit)) {
     if (reply.kind !== 'answered') return failWith(io, reply);
     const { entries, next } = reply.value as EntryList;
-    if (!json && left === limit && entries.length > 0) io.stdout.write(formatTableHead());
+    if (!json && left === limit && entries.length > 0) io.stdout.write(table.head);
     for (const entry of entries) {
-      io.stdout.write(json ? `${printableJson(entry)}\n` : formatEntry(entry, await presentOf(entry, server), now()));
+      if (json) io.stdout.write(`${printableJson(entry)}\n`);
+      else io.stdout.write(table.format(entry, await presenceOf(entry, server, coverage), now()));
     }
     left -= entries.length;
     if (left <= 0 && next !== undefined) {
@@ -79,34 +84,74 @@ function readSearch(prefix: string | undefined, { host, tag }: LsFlags): Search 
     : { prefix: url };
 }
 
+/** Which bytes of an entry are stored. */
+interface Presence {
+  readonly bytes: number;
+  /** Undefined where only their number is known. */
+  readonly spans: readonly { readonly start: number; readonly end: number }[] | undefined;
+}
+
 /** Resolves with the stored bytes of an entry; undefined where it is gone meanwhile, or the request fails. */
-async function presentOf(entry: EntryStatus, server: AdminServer): Promise<number | undefined> {
-  if (entry.isComplete) return entry.sizeBytes;
+async function presenceOf(
+  entry: EntryStatus & { readonly presentBytes?: number },
+  server: AdminServer,
+  needsSpans: boolean,
+): Promise<Presence | undefined> {
+  if (entry.isComplete) return { bytes: entry.sizeBytes, spans: [{ start: 0, end: entry.sizeBytes }] };
+  if (entry.presentBytes !== undefined && !needsSpans) return { bytes: entry.presentBytes, spans: undefined };
   const query = new URLSearchParams({ key: entry.key });
   const path = `/api/v1/entries/${encodeURIComponent(entry.generation)}?${query}`;
   const reply = await askAdmin(server, { method: 'GET', path, wants: 'presentBytes', timeoutMs: TIMEOUT_MS });
-  return reply.kind === 'answered' ? (reply.value as EntryDetails).presentBytes : undefined;
+  if (reply.kind !== 'answered') return undefined;
+  const { presentBytes, present } = reply.value as EntryDetails;
+  return { bytes: presentBytes, spans: present };
 }
 
-/** Widths of the columns before the URI. They are fixed, because rows are printed before all of them are known. */
-const WIDTHS = [8, 8, 7, 12] as const;
-
-function formatTableHead(): string {
-  return formatRow(['SIZE', 'PRESENT', 'STATUS', 'AGE'], 'URI');
+/** Formats the lines of a table. */
+interface Table {
+  readonly head: string;
+  /** `now` is in epoch milliseconds. */
+  format(entry: EntryStatus, presence: Presence | undefined, now: number): string;
 }
 
-/** Formats the line of an entry. `presentBytes` is undefined where it is unknown. `now` is in epoch milliseconds. */
-function formatEntry(entry: EntryStatus, presentBytes: number | undefined, now: number): string {
-  const { sizeBytes, status, responseAt, uri, tags, isInvalid, pinnedUntil } = entry;
-  const age = duration(Math.max(0, now - responseAt));
+/** Cells of a coverage bar. */
+const BAR = 16;
+
+/** The columns before the URI have fixed widths, because rows are printed before all of them are known. */
+function createTable(hasCoverage: boolean, paint: Painter): Table {
+  const widths = [8, hasCoverage ? BAR + 5 : 8, 7, 12];
+  const format = (cells: readonly string[], rest: string): string =>
+    `${[...cells.map((cell, index) => pad(cell, widths[index] ?? 0)), rest].join('  ')}\n`;
+  return {
+    head: paint.bold(format(['SIZE', 'PRESENT', 'STATUS', 'AGE'], 'URI').trimEnd()).concat('\n'),
+    format(entry, presence, now) {
+      const { sizeBytes, status, responseAt, uri } = entry;
+      const text = presentText(entry, presence?.bytes);
+      const bar = hasCoverage ? `${paint.cyan(coverageBar(presence?.spans ?? [], sizeBytes, BAR))} ` : '';
+      const age = duration(Math.max(0, now - responseAt));
+      const remarks = remarksOf(entry);
+      const cells = [sizeText(sizeBytes), `${bar}${text}`, statusText(status, paint), age];
+      return format(cells, `${safeText(uri)}${remarks === '' ? '' : paint.dim(`  (${safeText(remarks)})`)}`);
+    },
+  };
+}
+
+function statusText(status: number, paint: Painter): string {
+  if (status >= 500) return paint.red(String(status));
+  return status >= 400 ? paint.yellow(String(status)) : String(status);
+}
+
+function remarksOf({ isInvalid, pinnedUntil, tags }: EntryStatus): string {
   const notes = [
     ...(isInvalid ? ['to be validated'] : []),
     ...(pinnedUntil === undefined ? [] : ['replaced']),
     ...(tags.length === 0 ? [] : [`tags ${tags.join(' ')}`]),
   ];
-  const present = presentText(entry, presentBytes);
-  const remarks = notes.length === 0 ? '' : `  (${notes.join(', ')})`;
-  return formatRow([sizeText(sizeBytes), present, String(status), age], `${uri}${remarks}`);
+  return notes.join(', ');
+}
+
+function safeText(text: string): string {
+  return replaceTerminalControls(text.replaceAll('\n', ' '));
 }
 
 /** Formats the stored share. An incomplete entry never shows "100%", and one with stored bytes never "0%". */
@@ -115,9 +160,4 @@ function presentText({ isComplete, sizeBytes }: EntryStatus, presentBytes: numbe
   if (presentBytes === undefined || sizeBytes === 0) return '?';
   const percent = Math.floor((100 * presentBytes) / sizeBytes);
   return presentBytes > 0 && percent === 0 ? '<1%' : `${percent}%`;
-}
-
-function formatRow(cells: readonly string[], rest: string): string {
-  const padded = cells.map((cell, index) => cell.padEnd(WIDTHS[index] ?? 0));
-  return `${replaceTerminalControls(`${padded.join('  ')}  ${rest}`.replaceAll('\n', ' '))}\n`;
 }

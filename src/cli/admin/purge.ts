@@ -1,7 +1,7 @@
 /** `rangeway purge`: makes a running Rangeway remove stored responses, or end their lifetime (`--soft`). */
 
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { replaceTerminalControls } from '../text-sections.ts';
+import { printableJson, replaceTerminalControls } from '../text-sections.ts';
 import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
@@ -16,6 +16,7 @@ export interface PurgeFlags extends AdminFlags {
   readonly origin?: string | undefined;
   readonly all?: boolean | undefined;
   readonly soft?: boolean | undefined;
+  readonly json?: boolean | undefined;
 }
 
 /** One purge. `search` holds members of the API request; `name` is printed. */
@@ -37,13 +38,14 @@ export async function purgeUrls(urls: readonly string[], flags: PurgeFlags, io: 
   const server = await chooseAdminServer(flags, io, urls);
   if (server.kind === 'none') return server.exitCode;
   for (const order of read.orders) {
-    const code = await purgeOne(order, flags.soft === true ? 'soft' : 'hard', server, io);
+    const code = await purgeOne(order, flags, server, io);
     if (code !== exitCode.done) return code;
   }
   return exitCode.done;
 }
 
-async function purgeOne(order: Order, mode: 'hard' | 'soft', server: AdminServer, io: CliIo): Promise<number> {
+async function purgeOne(order: Order, flags: PurgeFlags, server: AdminServer, io: CliIo): Promise<number> {
+  const mode = flags.soft === true ? 'soft' : 'hard';
   const body = { ...order.search, mode };
   const reply = await askAdmin(server, {
     method: 'POST',
@@ -54,6 +56,10 @@ async function purgeOne(order: Order, mode: 'hard' | 'soft', server: AdminServer
   });
   if (reply.kind !== 'answered') return failWith(io, reply);
   const { entries } = reply.value as { readonly entries: number };
+  if (flags.json === true) {
+    io.stdout.write(`${printableJson({ ...body, entries })}\n`);
+    return exitCode.done;
+  }
   const result = entries === 0 ? 'nothing was stored' : `${entries} ${mode === 'soft' ? 'expired' : 'removed'}`;
   io.stdout.write(replaceTerminalControls(`${order.name}: ${result}\n`));
   return exitCode.done;

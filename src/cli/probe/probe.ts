@@ -7,6 +7,8 @@ import type { Fields } from '../../http/fields.ts';
 import { basePathOf, hostOfOrigin, type Origin } from '../../origin/origin.ts';
 import { createRouteOrigins } from '../../setup/origin.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
+import { openStatusLine } from '../terminal/status-line.ts';
+import { safeLine } from '../terminal/style.ts';
 import { formatSections, printableJson, replaceTerminalControls, type Section } from '../text-sections.ts';
 import { type Finding, findAll } from './findings.ts';
 import { type Failure, type Observations, observeOrigin } from './questions.ts';
@@ -55,6 +57,7 @@ export async function probe(
     return resources.adopt(opened, (each) => each.close());
   };
   const url = new URL(route.origin.url);
+  using status = openStatusLine(io);
   const found = await observeOrigin({
     origin: await open(route.origin),
     http2Origin: isEncrypted ? await open({ ...route.origin, protocol: 'http2' }) : undefined,
@@ -62,7 +65,9 @@ export async function probe(
     fields: fieldsFor(url, flags.header),
     now,
     signal: AbortSignal.timeout(ALL_MS),
+    onAsk: (method, added) => status.show(`asking: ${describeQuestion(method, place.target, added)}`),
   });
+  status[Symbol.dispose]();
   if ('kind' in found) return fail(io, describeFailure(url, found), exitCode.failed);
   const findings = findAll(found, route.cache, { isEncrypted, isVerified: !insecureTls });
   io.stdout.write(flags.json === true ? jsonText(place, found, findings) : formatFindings(place, findings));
@@ -104,6 +109,11 @@ function routeFor({ url, insecureTls }: { readonly url: string; readonly insecur
 
 function describeProblems(problems: readonly Problem[]): string {
   return problems.map(({ message }) => `<origin-url>: ${message}`).join('; ');
+}
+
+/** Formats a request for the line of progress. */
+function describeQuestion(method: string, target: string, added: Fields): string {
+  return safeLine([`${method} ${target}`, ...added.map(([name, value]) => `${name}: ${value}`)].join('  '));
 }
 
 function fieldsFor(url: URL, given: Fields = []): Fields {

@@ -70,6 +70,8 @@ export interface ProbeRequest {
   readonly now: () => number;
   /** Aborts all requests. */
   readonly signal: AbortSignal;
+  /** Gets the method and the added fields of each request before it is sent. */
+  readonly onAsk?: (method: string, added: Fields) => void;
 }
 
 /** Validators that match no version of any origin. */
@@ -123,6 +125,7 @@ async function ask(
   const { origin, target, fields, now, signal } = inquiry;
   const asked = [...fields, ...added];
   const requestAt = now();
+  inquiry.onAsk?.(method, added);
   try {
     const response = await origin.fetch({ method, target, fields: asked, body: undefined, bodySizeBytes: 0, signal });
     const { status, version, framing, sizeBytes, body } = response;

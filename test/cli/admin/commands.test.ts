@@ -173,7 +173,16 @@ describe('rangeway warm', () => {
   });
 
   it.each<[want: string, ...argv: string[]]>([
-    ["missing required argument 'url'"],
+    ['say what: URLs, - for those of standard input, --from, --sitemap or --manifest'],
+    ['Expected a rate such as 20/s or 100/min.', 'http://a/', '--rate', '0'],
+    ['Expected a size such as 10MB.', 'http://a/', '--bandwidth', 'fast'],
+    ['Expected a number from 1 to 99.', 'http://a/', '--jobs', '100'],
+    ['Expected all, best, lowest, or a height such as 720p.', '--manifest', 'http://a/', '--rendition', '720'],
+    [
+      '--manifest: expected a URL such as http://127.0.0.1:8080/master.m3u8, found ftp://a/x',
+      '--manifest',
+      'ftp://a/x',
+    ],
     ['expected URLs such as http://127.0.0.1:8080/film.mp4, paths, or -, found ftp://x', 'ftp://x'],
     ['found -', 'http://a/', '-'],
     ["Expected 'Name: value'.", 'http://a/', '-H', 'x'],

@@ -1,0 +1,242 @@
+/**
+ * Reads HLS playlists (RFC 8216): the URLs that a player would ask for, with their byte ranges. Nothing but lines and attribute
+ * lists has to be parsed for that; a parser of a player would bring four packages and keep what is not needed here.
+ */
+
+/** A URL to fetch, or a span of it. */
+export interface WarmTarget {
+  readonly url: string;
+  /** The value of Range, such as `bytes=0-99`. */
+  readonly range?: string | undefined;
+}
+
+/** One of the streams of a master playlist. */
+export interface Rendition {
+  readonly url: string;
+  /** Bits per second. */
+  readonly bandwidth: number;
+  /** In pixels; undefined where it is not stated, as for sound. */
+  readonly height: number | undefined;
+  /** The groups of sound, subtitles and video that belong to it. */
+  readonly groups: readonly string[];
+}
+
+/** What a playlist contains. */
+export type Playlist =
+  | {
+      readonly kind: 'master';
+      readonly renditions: readonly Rendition[];
+      /** Playlists of sound, subtitles and other views, with their groups. */
+      readonly media: readonly { readonly url: string; readonly group: string }[];
+      /** Playlists of I-frames. */
+      readonly frames: readonly string[];
+      /** Keys of the whole presentation. */
+      readonly targets: readonly WarmTarget[];
+      /** The variables that playlists may import. */
+      readonly variables: ReadonlyMap<string, string>;
+    }
+  | {
+      readonly kind: 'media';
+      readonly targets: readonly WarmTarget[] /** Live: more will follow. */;
+      readonly isEndless: boolean;
+    }
+  | { readonly kind: 'invalid'; readonly reason: string };
+
+/** The most entries of one playlist. */
+const MAX_TARGETS = 200_000;
+
+/** What is known while the lines are read. */
+interface Reading {
+  readonly base: string;
+  readonly variables: Map<string, string>;
+  readonly targets: Spans;
+  readonly renditions: Rendition[];
+  readonly media: { url: string; group: string }[];
+  readonly frames: string[];
+  /** The tag of the next URI line. */
+  stream: Attributes | undefined;
+  byteRange: string | undefined;
+  segments: number;
+  isEndless: boolean;
+}
+
+/**
+ * Parses a playlist. `base` is its URL, which relative ones are resolved by. `imported` are the variables of the master playlist
+ * (EXT-X-DEFINE).
+ */
+export function parsePlaylist(text: string, base: string, imported: ReadonlyMap<string, string> = new Map()): Playlist {
+  const lines = text.replace(/^\u{feff}/u, '').split(/\r?\n/);
+  if (lines[0]?.trim() !== '#EXTM3U')
+    return { kind: 'invalid', reason: 'it is no HLS playlist: its first line is not #EXTM3U' };
+  const reading: Reading = {
+    base,
+    variables: new Map(),
+    targets: new Spans(),
+    renditions: [],
+    media: [],
+    frames: [],
+    stream: undefined,
+    byteRange: undefined,
+    segments: 0,
+    isEndless: true,
+  };
+  for (const [at, line] of lines.entries()) {
+    const fault = readLine(line.trim(), reading, imported);
+    if (fault !== undefined) return { kind: 'invalid', reason: `line ${at + 1}: ${fault}` };
+    if (reading.targets.size > MAX_TARGETS)
+      return { kind: 'invalid', reason: `it has more than ${MAX_TARGETS} segments` };
+  }
+  const { renditions, media, frames, variables, segments, isEndless } = reading;
+  const targets = reading.targets.list();
+  if (renditions.length === 0 && media.length === 0) return { kind: 'media', targets, isEndless };
+  if (segments > 0) return { kind: 'invalid', reason: 'it has both streams and segments' };
+  return { kind: 'master', renditions, media, frames, targets, variables };
+}
+
+/** Reads a line; returns what is wrong with it. */
+function readLine(line: string, reading: Reading, imported: ReadonlyMap<string, string>): string | undefined {
+  if (line === '') return undefined;
+  if (!line.startsWith('#')) return readUri(line, reading);
+  const [, tag = '', value = ''] = /^#(EXT[A-Z0-9-]*)(?::(.*))?$/.exec(line) ?? [];
+  const attributes = (): Attributes => parseAttributes(value, reading.variables);
+  switch (tag) {
+    case 'EXT-X-DEFINE':
+      return define(parseAttributes(value, new Map()), reading, imported);
+    case 'EXT-X-STREAM-INF':
+      reading.stream = attributes();
+      return undefined;
+    case 'EXT-X-BYTERANGE':
+      reading.byteRange = value.trim();
+      return undefined;
+    case 'EXT-X-ENDLIST':
+      reading.isEndless = false;
+      return undefined;
+    case 'EXT-X-MAP':
+    case 'EXT-X-PART':
+      return addTarget(attributes(), reading);
+    case 'EXT-X-KEY':
+    case 'EXT-X-SESSION-KEY': {
+      const key = attributes();
+      // Keys of other schemes have URIs that are not fetched by HTTP.
+      return /^(?:https?:|[^:]*$|[^:]*\/)/i.test(key['URI'] ?? '') ? addTarget(key, reading) : undefined;
+    }
+    case 'EXT-X-MEDIA':
+    case 'EXT-X-I-FRAME-STREAM-INF':
+      return addPlaylist(tag, attributes(), reading);
+    default:
+      return undefined;
+  }
+}
+
+function define(named: Attributes, { variables }: Reading, imported: ReadonlyMap<string, string>): string | undefined {
+  const { NAME: name, VALUE: value, IMPORT: other } = named;
+  if (name !== undefined && value !== undefined) variables.set(name, value);
+  else if (other !== undefined && imported.has(other)) variables.set(other, imported.get(other) ?? '');
+  else return `EXT-X-DEFINE defines nothing that is known here`;
+  return undefined;
+}
+
+function readUri(line: string, reading: Reading): string | undefined {
+  const url = resolved(withVariables(line, reading.variables), reading.base);
+  if (url === undefined) return 'it is no http or https URL';
+  const { stream, byteRange } = reading;
+  reading.stream = undefined;
+  reading.byteRange = undefined;
+  if (stream !== undefined) {
+    const height = /^\d+x(\d+)$/i.exec(stream['RESOLUTION'] ?? '')?.[1];
+    reading.renditions.push({
+      url,
+      bandwidth: Number(stream['BANDWIDTH'] ?? 0) || 0,
+      height: height === undefined ? undefined : Number(height),
+      groups: ['AUDIO', 'VIDEO', 'SUBTITLES'].flatMap((type) =>
+        stream[type] === undefined ? [] : [`${type} ${stream[type]}`],
+      ),
+    });
+    return undefined;
+  }
+  reading.segments += 1;
+  return reading.targets.add(url, byteRange);
+}
+
+function addTarget({ URI: uri, BYTERANGE: byteRange }: Attributes, reading: Reading): string | undefined {
+  if (uri === undefined) return undefined;
+  const url = resolved(uri, reading.base);
+  return url === undefined ? 'its URI is no http or https URL' : reading.targets.add(url, byteRange);
+}
+
+function addPlaylist(tag: string, attributes: Attributes, reading: Reading): string | undefined {
+  const { URI: uri, TYPE: type = '', 'GROUP-ID': group = '' } = attributes;
+  if (uri === undefined) return undefined;
+  const url = resolved(uri, reading.base);
+  if (url === undefined) return 'its URI is no http or https URL';
+  if (tag === 'EXT-X-MEDIA') reading.media.push({ url, group: `${type} ${group}` });
+  else reading.frames.push(url);
+  return undefined;
+}
+
+function resolved(uri: string, base: string): string | undefined {
+  if (!URL.canParse(uri, base)) return undefined;
+  const url = new URL(uri, base);
+  url.hash = '';
+  return (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
+    ? url.href
+    : undefined;
+}
+
+type Attributes = Readonly<Record<string, string>>;
+
+/** Parses an attribute list (RFC 8216 §4.2). A name that occurs twice has its first value. */
+function parseAttributes(text: string, variables: ReadonlyMap<string, string>): Attributes {
+  const attributes: Record<string, string> = Object.create(null);
+  for (const [, name = '', quoted, bare = ''] of text.matchAll(/([A-Z0-9-]+)=(?:"([^"]*)"|([^",\s]*))(?:,|$)/g)) {
+    attributes[name] ??= withVariables(quoted ?? bare, variables);
+  }
+  return attributes;
+}
+
+function withVariables(text: string, variables: ReadonlyMap<string, string>): string {
+  return text.includes('{$')
+    ? text.replace(/\{\$([\w-]+)\}/g, (whole, name: string) => variables.get(name) ?? whole)
+    : text;
+}
+
+/** Collects targets once each. Spans of one URL that follow each other become one span. */
+class Spans {
+  readonly #whole = new Set<string>();
+  readonly #parts = new Map<string, { start: number; end: number }[]>();
+  /** The end of the last span, which the next one of the same URL follows where it states no offset. */
+  #last: { readonly url: string; readonly end: number } | undefined;
+  size = 0;
+
+  /** Adds a URL, with a span as `length@offset` or `length`. Returns what is wrong with the span. */
+  add(url: string, byteRange: string | undefined): string | undefined {
+    this.size += 1;
+    if (byteRange === undefined) {
+      this.#whole.add(url);
+      this.#last = undefined;
+      return undefined;
+    }
+    const [, length, offset] = /^(\d{1,15})(?:@(\d{1,15}))?$/.exec(byteRange) ?? [];
+    if (length === undefined || Number(length) === 0)
+      return `the byte range "${byteRange.slice(0, 60)}" is not length@offset`;
+    const after = this.#last?.url === url ? this.#last.end : 0;
+    const start = offset === undefined ? after : Number(offset);
+    const end = start + Number(length);
+    this.#last = { url, end };
+    const parts = this.#parts.get(url) ?? [];
+    this.#parts.set(url, parts);
+    const previous = parts.at(-1);
+    if (previous?.end === start) previous.end = end;
+    else if (!parts.some((part) => part.start === start && part.end === end) || parts.length > 1000)
+      parts.push({ start, end });
+    return undefined;
+  }
+
+  list(): readonly WarmTarget[] {
+    const ranges = [...this.#parts].filter(([url]) => !this.#whole.has(url));
+    return [
+      ...[...this.#whole].map((url) => ({ url })),
+      ...ranges.flatMap(([url, parts]) => parts.map(({ start, end }) => ({ url, range: `bytes=${start}-${end - 1}` }))),
+    ];
+  }
+}
