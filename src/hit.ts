@@ -398,6 +398,7 @@ class MemoryHit implements Hit {
       client: client.otherAddress,
       user,
       route: route.name,
+      key: this.#found.entry.key,
       status: this.status,
       range: head.selecting.length === 0 ? undefined : fieldValue(head.selecting, 'range'),
       bytesSent,

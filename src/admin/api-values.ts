@@ -261,6 +261,51 @@ const originStatus = z
   })
   .register(namedSchemas, { id: 'Origin' });
 
+/** What happened to the last requests. */
+export const decisionList = z
+  .object({
+    decisions: z
+      .array(
+        z.union([
+          z.object({
+            at: epochMs.describe('When it ended, in epoch milliseconds.'),
+            worker: z.int().describe('The worker that answered it.'),
+            method: z.string(),
+            uri: z.string().describe('Its URI, with secrets redacted.'),
+            range: z.string().optional().describe('Its Range field.'),
+            status: z.int(),
+            outcome: z
+              .string()
+              .describe('hit, stale, revalidated, miss, uncacheable, or none: the cache was not asked.'),
+            reason: z.string().optional().describe('Why it was no hit.'),
+            collapsed: z.boolean().describe('Whether it waited for a transfer that another request had started.'),
+            originBytes: z.number().describe('Bytes that the origin sent because of it.'),
+            sentBytes: z.number(),
+            headMs: z.number().describe('Milliseconds to the head of the response.'),
+            durationMs: z.number(),
+            apartBy: z
+              .array(z.string())
+              .optional()
+              .describe(
+                'In which fields and cookies it differs from a stored response that is for equal requests only.',
+              ),
+            error: z.string().optional(),
+            traceId: z.string().optional(),
+          }),
+          z.object({
+            at: epochMs,
+            worker: z.int(),
+            event: z
+              .enum(['filled', 'purged', 'expired', 'evicted'])
+              .describe('What happened to the entries of the key.'),
+            detail: z.string(),
+          }),
+        ]),
+      )
+      .describe('The newest first.'),
+  })
+  .register(namedSchemas, { id: 'DecisionList' });
+
 /** Origins, and what workers know of them. */
 export const originList = z.object({ origins: z.array(originStatus) }).register(namedSchemas, { id: 'OriginList' });
 

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { sessionOf } from './access.ts';
 import {
   activity,
+  decisionList,
   entryDetails,
   entryList,
   explainOrder,
@@ -40,6 +41,8 @@ const wholeNumber = (min: number, max: number) =>
     (text) => (typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : text),
     z.int().min(min).max(max),
   );
+
+const text = (description: string) => z.string().min(1).max(longestKey).optional().describe(description);
 
 const watching: readonly Endpoint[] = [
   defineEndpoint({
@@ -287,6 +290,26 @@ const running: readonly Endpoint[] = [
       schema: z.string(),
     },
     respond: ({ activity: feed }, { method }) => feed.open(method),
+  }),
+  defineEndpoint({
+    id: 'listDecisions',
+    method: 'GET',
+    path: '/api/v1/decisions',
+    access: 'operator',
+    summary:
+      'What happened to the last requests that were no plain hits, and to all while this or the activity is read.',
+    parameters: z
+      .strictObject({
+        uri: text('Only requests for this URI, and what happened to its entries.'),
+        key: text('Only requests for entries of this key, and what happened to them.'),
+        limit: wholeNumber(1, 1000).default(100).describe('Maximum number of decisions.'),
+      })
+      .refine(({ uri, key }) => uri === undefined || key === undefined, 'uri and key exclude each other'),
+    result: { description: 'The decisions.', contentType: jsonType, schema: decisionList },
+    perform: async ({ operations, parameters: { limit, ...search } }) => ({
+      // A union of objects is read-only at every depth already.
+      decisions: (await operations.readDecisions(search, limit)) as z.input<typeof decisionList>['decisions'],
+    }),
   }),
   defineEndpoint({
     id: 'listFills',

@@ -144,6 +144,48 @@ export interface OriginStatus {
   readonly ranges: 'unknown' | 'yes' | 'no';
 }
 
+/** Selects decisions: those of a key, of a URI, or of all requests. */
+export interface DecisionSearch {
+  readonly key?: string | undefined;
+  readonly uri?: string | undefined;
+}
+
+/** What happened to one request. Secrets in its texts are redacted. */
+export interface RequestDecision {
+  /** When it ended, in epoch milliseconds. */
+  readonly at: number;
+  readonly worker: number;
+  readonly method: string;
+  readonly uri: string;
+  readonly range: string | undefined;
+  readonly status: number;
+  /** As in the log: hit, stale, revalidated, miss, uncacheable, or none where the cache was not asked. */
+  readonly outcome: string;
+  readonly reason: string | undefined;
+  /** Whether it waited for a transfer that another request had started. */
+  readonly collapsed: boolean;
+  readonly originBytes: number;
+  readonly sentBytes: number;
+  readonly headMs: number;
+  readonly durationMs: number;
+  /** The fields and cookies in which it differs from a stored response that is for equal requests only. */
+  readonly apartBy: readonly string[] | undefined;
+  readonly error: string | undefined;
+  readonly traceId: string | undefined;
+}
+
+/** What happened to the entries of a key besides requests. */
+export interface KeyEvent {
+  readonly at: number;
+  readonly worker: number;
+  readonly event: 'filled' | 'purged' | 'expired' | 'evicted';
+  /** A sentence for people. */
+  readonly detail: string;
+}
+
+/** What happened to one request, or to the entries of a key. */
+export type RecordedDecision = RequestDecision | KeyEvent;
+
 /** How full the store is. */
 export interface StoreFigures {
   readonly entries: number;
@@ -243,6 +285,8 @@ export interface WorkerOperations {
   cancelFill(id: string): Promise<boolean>;
   listOrigins(): Promise<readonly OriginStatus[]>;
   setLogLevel(level: LogLevel): Promise<void>;
+  /** Resolves with the last decisions of a search, the newest first. From now on hits are remembered, too, for some seconds. */
+  readDecisions(search: DecisionSearch, limit: number): Promise<readonly RecordedDecision[]>;
   /** Resolves with the last use of each entry that this process knows of: see `EntryStatus.usedAt`. */
   readUses(generations: readonly string[]): Promise<readonly (number | undefined)[]>;
   /** Resolves with what this process has of an entry of this length in bytes. */

@@ -29,6 +29,8 @@ export class Journey {
   client: string | undefined;
   /** The user that the client's credentials belong to. */
   user: string | undefined;
+  /** The key of its responses; undefined until the cache is asked. */
+  key: string | undefined;
   /** The limits of the request; undefined until it is admitted. */
   allowance: JourneyAllowance | undefined;
   #route: string | undefined;
@@ -85,6 +87,7 @@ export class Journey {
       client: client === peer.address ? undefined : client,
       user: this.user,
       route: this.#route,
+      key: this.key,
       status: sent.status,
       range: fieldValue(fields, 'range'),
       bytesSent: end.bytesSent,

@@ -89,6 +89,10 @@ export function createFleetOperations(parts: FleetParts): Operations {
     listFills: async () => (await fromAll((remote) => remote.listFills())).flat().toSorted(byAge),
     cancelFill: async (id) => (await fromAll((remote) => remote.cancelFill(id))).includes(true),
     listOrigins: async () => (await fromAll((remote) => remote.listOrigins())).flat().toSorted(byRoute),
+    readDecisions: async (search, limit) => {
+      const decisions = (await fromAll((remote) => remote.readDecisions(search, limit))).flat();
+      return decisions.toSorted((one, other) => other.at - one.at).slice(0, limit);
+    },
     setLogLevel: async (level) => {
       parts.keepLogLevel(level);
       await fromAll((remote) => remote.setLogLevel(level));

@@ -59,7 +59,10 @@ export function admit(
   const proceed = (admission: Admission): Admitted => {
     if (admission.kind === 'answered') return admission;
     const purge = gate.selectPurge?.(admission.request, client, admission.routed);
-    return purge === undefined ? inquire(admission, client, context) : { kind: 'purge', purge };
+    if (purge !== undefined) return { kind: 'purge', purge };
+    const passed = inquire(admission, client, context);
+    journey.key = passed.inquiry.key;
+    return passed;
   };
   const admission = gate.admit(request, client, routed, journey);
   return admission instanceof Promise ? admission.then(proceed) : proceed(admission);

@@ -6,6 +6,7 @@
 import { byAge, composeActivity, mostFills, mostHottestRead } from '../admin/activity.ts';
 import {
   type ActivityTotals,
+  type DecisionSearch,
   type FillStatus,
   type HotTarget,
   type LogLevel,
@@ -13,6 +14,7 @@ import {
   type Operations,
   type OriginStatus,
   type Readiness,
+  type RecordedDecision,
   type StoreFigures,
   type StoreOperations,
   type WorkerOperations,
@@ -53,6 +55,7 @@ interface Counted {
   /** As `read`, without the metrics about the process. */
   readOwn(): readonly object[];
   total(): ActivityTotals;
+  readDecisions(search: DecisionSearch, limit: number): readonly RecordedDecision[];
   /** The URIs that were requested most; counted only while this is called every few seconds. */
   readHottest(limit: number): readonly HotTarget[];
 }
@@ -109,6 +112,7 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
         .map((fill) => ({ ...fill, worker })),
     cancelFill: async (id) => await serving().fills.cancel(id),
     listOrigins: async () => serving().site.routes.flatMap((route) => listOriginsOf(route, worker)),
+    readDecisions: async (search, limit) => counted.readDecisions(search, limit),
     readUses: async (generations) => await serving().store.readUses(generations),
     inspectHere: async (...given) => await serving().store.inspectHere(...given),
     setLogLevel: async (level) => {

@@ -2,6 +2,7 @@
 
 import type { Store } from '../store/store.ts';
 import type { ProcessRole } from '../telemetry/counters.ts';
+import { type DecisionChoice, type DecisionRecord, Decisions, type KeyEventRecord } from '../telemetry/decisions.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { HottestTargets, type TargetCount } from '../telemetry/hottest.ts';
 import { createFleetMetrics, createMetrics, formatMetrics } from '../telemetry/metrics.ts';
@@ -36,6 +37,8 @@ export interface Telemetry {
   totalOf(readings: readonly (readonly object[])[]): Promise<CounterTotals>;
   /** Returns the URIs that were requested most; they are counted only while this is called every few seconds. */
   readHottest(limit: number): readonly TargetCount[];
+  /** Returns what happened to the last requests, or to those of a key or a URI, the newest first. */
+  readDecisions(choice: DecisionChoice, limit: number): readonly (DecisionRecord | KeyEventRecord)[];
   /** Sets the server that is measured from now on. */
   measure(server: Measured): void;
 }
@@ -54,10 +57,13 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
   const metrics = createMetrics({ version, role, now: systemClock.now, readDroppedLines });
   const fleet = createFleetMetrics();
   const hottest = new HottestTargets(backgroundClock);
+  const { after } = backgroundClock;
+  const decisions = new Decisions({ worker: role.kind === 'worker' ? role.id : 1, now: systemClock.now, after });
   return {
     emit(event) {
       metrics.emit(event);
       if (event.kind === 'request') hottest.count(event);
+      decisions.note(event);
       log(event);
     },
     read: () => metrics.read(),
@@ -66,7 +72,12 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
     readOwn: () => metrics.readOwn(),
     total: () => sumTotals(metrics.readOwn()),
     totalOf: async (readings) => sumTotals(await fleet.combine([metrics.readOwn(), ...readings])),
-    readHottest: (limit) => hottest.read(limit),
+    readHottest(limit) {
+      // Whoever reads the activity may look at single requests next.
+      decisions.look();
+      return hottest.read(limit);
+    },
+    readDecisions: (choice, limit) => decisions.read(choice, limit),
     measure(server) {
       metrics.attach({
         readStore: () => server.store.readUsage(),

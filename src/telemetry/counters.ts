@@ -648,6 +648,8 @@ export function createCounting(role: ProcessRole, now: () => number): Counting {
     fleet: (event) => server.fleet(event),
     // In a fleet the supervisor counts these events, once for all workers.
     life: (event) => (role.kind === 'worker' ? undefined : server.live(event)),
+    // Evictions are counted by the events of the store.
+    removal: () => undefined,
     origin: () => undefined,
     listener: () => undefined,
     // The log keeps this number itself.

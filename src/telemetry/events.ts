@@ -16,6 +16,8 @@ export interface RequestEvent {
   /** The name that the client's credentials belong to. */
   readonly user: string | undefined;
   readonly route: string | undefined;
+  /** The key of its responses in the store; undefined where the cache was not asked. */
+  readonly key?: string | undefined;
   readonly status: number;
   /** The Range field as received. */
   readonly range: string | undefined;
@@ -145,6 +147,15 @@ export interface StoreEvent {
   readonly count?: { readonly evictedEntries?: number; readonly damagedBlocks?: number } | undefined;
 }
 
+/** Stored entries were removed or expired. */
+export interface RemovalEvent {
+  readonly kind: 'removal';
+  /** `purged`, `expired`: by an operator; `evicted`: to make room. */
+  readonly cause: 'purged' | 'expired' | 'evicted';
+  /** The keys of the entries; not all of them where there are very many. */
+  readonly keys: readonly string[];
+}
+
 /** Something about an origin that an operator should know. */
 export interface OriginEvent {
   readonly kind: 'origin';
@@ -204,8 +215,8 @@ export interface LogEvent {
   readonly message: string;
 }
 
-/** Events that are counted, but not logged. */
-export type UnloggedEvent = RevalidationEvent | StartEvent | ConnectionEvent;
+/** Events that are counted or remembered, but not logged. */
+export type UnloggedEvent = RevalidationEvent | StartEvent | ConnectionEvent | RemovalEvent;
 
 /** Any event of the core. */
 export type ServerEvent =

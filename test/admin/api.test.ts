@@ -5,7 +5,7 @@ import { endpoints } from '../../src/admin/endpoints.ts';
 import { statusesOf } from '../../src/admin/openapi.ts';
 import { OperationFault, type WarmOrder } from '../../src/admin/operations.ts';
 import type { Explanation } from '../../src/delivery/explanation.ts';
-import { type OperationCall, someDetails, someEntry } from '../support/proxies/fake-operations.ts';
+import { type OperationCall, someDecision, someDetails, someEntry } from '../support/proxies/fake-operations.ts';
 import { asOperator, openAdminGround, withJson } from './admin-ground.ts';
 
 const json = 'application/json';
@@ -120,6 +120,15 @@ describe('an answer', () => {
       ['explain', { url: '/x', method: 'GET', fields: [['Range', 'bytes=0-1']], client: '10.0.0.1' }],
       { kind: 'answered', status: 404, detail: 'There is nothing here.' },
     ],
+    [
+      'GET',
+      '/api/v1/decisions',
+      '',
+      ['readDecisions', {}, 100],
+      { decisions: [someDecision, { at: 2, worker: 1, event: 'purged', detail: 'An operator removed it.' }] },
+    ],
+    ['GET', `/api/v1/decisions?key=${key}&limit=5`, '', ['readDecisions', { key: someEntry.key }, 5], undefined],
+    ['GET', '/api/v1/decisions?uri=http://a.test/x', '', ['readDecisions', { uri: 'http://a.test/x' }, 100], undefined],
     ['GET', '/api/v1/fills', '', ['listFills'], undefined],
     ['DELETE', '/api/v1/fills/1-7', '', ['cancelFill', '1-7'], null],
     [

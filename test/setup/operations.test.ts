@@ -67,6 +67,7 @@ function createGround(overrides: Partial<ServerParts> = {}) {
       readOwn: () => [],
       total: () => totals,
       readHottest: () => [],
+      readDecisions: () => [],
     },
     now: () => 5,
     isStopping: () => false,

@@ -3,6 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../http/clock.ts';
 import type { EntryChoice, Store, StoredEntry } from '../../store/store.ts';
+import type { Emit } from '../../telemetry/events.ts';
 import type { Flights } from '../collapse/flights.ts';
 import { type Fleet, hasPattern, type InvalidationMessage, type KeyPattern } from '../fleet.ts';
 
@@ -25,7 +26,11 @@ export interface PurgeContext {
   readonly store: Store;
   readonly fleet: Fleet;
   readonly clock: Clock;
+  readonly emit: Emit;
 }
+
+/** Number of keys that the event of a purge names. */
+const mostNamed = 1000;
 
 /** Entries per page of a listing. Large, because a store that does not sort its keys scans all of them for each page. */
 const PAGE_SIZE = 5000;
@@ -42,7 +47,7 @@ const SLICE = 100;
  * because meanwhile a request may have begun to complete or validate an entry that was still stored.
  */
 export async function purge(
-  { store, fleet, clock }: PurgeContext,
+  { store, fleet, clock, emit }: PurgeContext,
   flights: Flights,
   { mode, ...choice }: CachePurge,
 ): Promise<number> {
@@ -50,7 +55,10 @@ export async function purge(
   const news = { kind: 'invalidated', ...choice, expiredAt } as const;
   await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
   try {
-    return expiredAt === undefined ? await remove(store, news) : await expire(store, news, expiredAt);
+    const purged = expiredAt === undefined ? await remove(store, news) : await expire(store, news, expiredAt);
+    const cause = expiredAt === undefined ? 'purged' : 'expired';
+    if (purged.keys.length > 0) emit({ kind: 'removal', cause, keys: purged.keys });
+    return purged.count;
   } finally {
     await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
   }
@@ -78,41 +86,69 @@ export function invalidateRunning(
   return flights.settled();
 }
 
-async function remove(store: Store, { keys, prefixes, tags, patterns = [] }: PurgeChoice): Promise<number> {
-  let count = 0;
-  for (const key of keys) count += await store.removeKey(key);
-  for (const prefix of prefixes) count += (await store.removePrefixed(prefix)).length;
-  for (const tag of tags) count += (await store.removeTagged(tag)).length;
+/** What was purged: the count that is reported, and the first keys. */
+class Purged {
+  readonly keys: string[] = [];
+  count = 0;
+
+  /** Notes keys: as many as a purge names. */
+  name(keys: Iterable<string>): void {
+    for (const key of keys) {
+      if (this.keys.length >= mostNamed) return;
+      this.keys.push(key);
+    }
+  }
+
+  /** Notes keys under which something was removed. */
+  add(keys: readonly string[]): void {
+    this.count += keys.length;
+    this.name(keys);
+  }
+}
+
+async function remove(store: Store, { keys, prefixes, tags, patterns = [] }: PurgeChoice): Promise<Purged> {
+  const purged = new Purged();
+  const removeKey = async (key: string): Promise<void> => {
+    const count = await store.removeKey(key);
+    purged.count += count;
+    if (count > 0) purged.name([key]);
+  };
+  for (const key of keys) await removeKey(key);
+  for (const prefix of prefixes) purged.add(await store.removePrefixed(prefix));
+  for (const tag of tags) purged.add(await store.removeTagged(tag));
   for (const pattern of patterns) {
     for await (const entries of pagesOf(store, { kind: 'prefix', prefix: pattern.start })) {
       const found = new Set(entries.map(({ key }) => key).filter((key) => hasPattern(key, pattern)));
-      for (const key of found) count += await store.removeKey(key);
+      for (const key of found) await removeKey(key);
     }
   }
-  return count;
+  return purged;
 }
 
 async function expire(
   store: Store,
   { keys, prefixes, tags, patterns = [] }: PurgeChoice,
   expiredAt: number,
-): Promise<number> {
-  let count = 0;
-  for (const key of keys) count += await expireEntries(store, await store.find(key), expiredAt);
+): Promise<Purged> {
+  const purged = new Purged();
+  const expireAll = async (entries: readonly StoredEntry[]): Promise<void> => {
+    purged.count += await expireEntries(store, entries, expiredAt);
+    purged.name(new Set(entries.map(({ key }) => key)));
+  };
+  for (const key of keys) await expireAll(await store.find(key));
   const choices: readonly EntryChoice[] = [
     ...prefixes.map((prefix) => ({ kind: 'prefix', prefix }) as const),
     ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
   ];
   for (const choice of choices) {
-    for await (const entries of pagesOf(store, choice)) count += await expireEntries(store, entries, expiredAt);
+    for await (const entries of pagesOf(store, choice)) await expireAll(entries);
   }
   for (const pattern of patterns) {
     for await (const entries of pagesOf(store, { kind: 'prefix', prefix: pattern.start })) {
-      const found = entries.filter(({ key }) => hasPattern(key, pattern));
-      count += await expireEntries(store, found, expiredAt);
+      await expireAll(entries.filter(({ key }) => hasPattern(key, pattern)));
     }
   }
-  return count;
+  return purged;
 }
 
 /** Yields the entries of a choice, page by page. */

@@ -59,11 +59,11 @@ export class MemoryShelf<Entry> {
   readonly #now: () => number;
   /** The pinned generations; the one that was checked longest ago comes first. */
   readonly #pins = new Set<string>();
-  readonly #onEvicted: (count: number) => void;
+  readonly #onEvicted: (keys: readonly string[]) => void;
   #reservedBytes = 0;
 
-  /** `onEvicted` receives the number of entries that one reservation has evicted. */
-  constructor(maxSizeBytes: number, now: () => number, onEvicted: (count: number) => void = () => {}) {
+  /** `onEvicted` receives the keys of the entries that one reservation has evicted, one for each entry. */
+  constructor(maxSizeBytes: number, now: () => number, onEvicted: (keys: readonly string[]) => void = () => {}) {
     this.maxSizeBytes = maxSizeBytes;
     this.#now = now;
     this.#onEvicted = onEvicted;
@@ -99,8 +99,8 @@ export class MemoryShelf<Entry> {
   /** Reserves bytes, evicting the least recently used entries. Throws `StoreFault` `no_room`. */
   reserve(bytes: number): void {
     this.#removeExpired();
-    const evictedEntries = this.#evictFor(bytes);
-    if (evictedEntries > 0) this.#onEvicted(evictedEntries);
+    const evicted = this.#evictFor(bytes);
+    if (evicted.length > 0) this.#onEvicted(evicted);
     if (this.sizeBytes + bytes > this.maxSizeBytes) {
       throw new StoreFault('no_room', 'The memory store has no room left.');
     }
@@ -248,14 +248,14 @@ export class MemoryShelf<Entry> {
     this.#byGeneration.set(body.generation, shelved, { size: weight });
   }
 
-  /** Evicts until there is room for these bytes or nothing more can be evicted; returns how many entries were evicted. */
-  #evictFor(bytes: number): number {
-    let evicted = 0;
+  /** Evicts until there is room for these bytes or nothing more can be evicted; returns the keys of what was evicted. */
+  #evictFor(bytes: number): readonly string[] {
+    const evicted: string[] = [];
     while (this.sizeBytes + bytes > this.maxSizeBytes && this.#reservedBytes + bytes <= this.maxSizeBytes) {
       const oldest = this.#leastUsed();
       if (oldest === undefined) break;
       this.remove(oldest);
-      evicted += 1;
+      evicted.push(oldest.key);
     }
     return evicted;
   }

@@ -89,10 +89,12 @@ class MemoryStore implements Store {
     this.maxEntryBytes = options.maxEntryBytes ?? Math.floor(options.maxSizeBytes * maxEntryShare);
     this.#randomId = options.randomId;
     this.#now = options.now;
-    this.#shelf = new MemoryShelf(options.maxSizeBytes, options.now, (evictedEntries) => {
+    this.#shelf = new MemoryShelf(options.maxSizeBytes, options.now, (keys) => {
       const message = 'Entries were evicted to make room.';
+      const evictedEntries = keys.length;
       const count = { evictedEntries };
       options.emit?.({ kind: 'store', level: 'debug', message, detail: `${evictedEntries} entries`, count });
+      options.emit?.({ kind: 'removal', cause: 'evicted', keys });
     });
   }
 

@@ -1,6 +1,12 @@
 /** Fake operations of a server: they record their calls, and return fixed values. */
 
-import type { Activity, EntryDetails, EntryStatus, Operations } from '../../../src/admin/operations.ts';
+import type {
+  Activity,
+  EntryDetails,
+  EntryStatus,
+  Operations,
+  RequestDecision,
+} from '../../../src/admin/operations.ts';
 
 /** One call: name and arguments. */
 export type OperationCall = readonly [name: keyof Operations, ...values: readonly unknown[]];
@@ -56,6 +62,25 @@ export const someActivity: Activity = {
   hottest: [{ uri: 'http://files.example/film.mp4', hits: 4, bytes: 900 }],
 };
 
+export const someDecision: RequestDecision = {
+  at: 1_700_000_000_000,
+  worker: 2,
+  method: 'GET',
+  uri: someEntry.uri,
+  range: 'bytes=0-1',
+  status: 206,
+  outcome: 'miss',
+  reason: 'uri-miss',
+  collapsed: false,
+  originBytes: 262_144,
+  sentBytes: 2,
+  headMs: 12,
+  durationMs: 13,
+  apartBy: undefined,
+  error: undefined,
+  traceId: undefined,
+};
+
 /** Creates operations with these overrides; the others return the values of an idle server. */
 export function fakeOperations(overrides: Partial<Operations> = {}): {
   readonly operations: Operations;
@@ -86,6 +111,7 @@ export function fakeOperations(overrides: Partial<Operations> = {}): {
     listOrigins: async () => [
       { route: 'files', url: 'http://origin.test/', worker: 1, health: 'resting', ranges: 'unknown' },
     ],
+    readDecisions: async () => [someDecision, { at: 2, worker: 1, event: 'purged', detail: 'An operator removed it.' }],
     setLogLevel: async () => {},
     readReadiness: async () => ({
       isReady: true,

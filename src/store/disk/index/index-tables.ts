@@ -269,7 +269,7 @@ export function prepareStatements(database: DatabaseSync) {
        SELECT 1, COALESCE(SUM(allocated_bytes), 0), -COALESCE(SUM(allocated_bytes), 0), 0, COUNT(*) FROM entries`,
     ),
     afterHand: prepare(
-      `SELECT id, entries.generation AS generation, allocated_bytes, entry_id IS NOT NULL AS is_used, instance
+      `SELECT id, key, entries.generation AS generation, allocated_bytes, entry_id IS NOT NULL AS is_used, instance
        FROM entries LEFT JOIN uses ON entry_id = id LEFT JOIN held ON held.generation = entries.generation
        WHERE id > ? ORDER BY id LIMIT ?`,
     ),

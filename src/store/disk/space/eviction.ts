@@ -48,6 +48,7 @@ const keptFreePageShare = 1 / 8;
 
 interface EntryId {
   readonly row: number;
+  readonly key: string;
   readonly generation: string;
 }
 
@@ -120,7 +121,7 @@ export class Eviction {
     const isRoundOver = rows.length < passedAtOnce && passed === queue.at(-1)?.id;
     this.#hand = isRoundOver ? 0 : (passed?.row ?? 0);
     this.#rounds = evicted.length > 0 ? 0 : this.#rounds + Number(isRoundOver);
-    const isFreed = this.#remove(evicted.map(({ generation }) => generation));
+    const isFreed = this.#remove(evicted);
     this.#spare(spared);
     this.#giveBackPages();
     if (this.#rounds <= sparingRounds) return isFreed;
@@ -152,7 +153,7 @@ export class Eviction {
   #sieved(row: Row): Sieved<EntryId> {
     const generation = String(row.generation);
     return {
-      id: { row: Number(row.id), generation },
+      id: { row: Number(row.id), key: String(row.key), generation },
       weight: Number(row.allocated_bytes),
       isUsed: this.#rounds < sparingRounds && (row.is_used === 1 || this.uses.has(generation)),
       isHeld: this.#options.isHeld(generation) || this.#options.instances?.isAnother(row.instance) === true,
@@ -160,22 +161,24 @@ export class Eviction {
   }
 
   /** Removes entries; returns whether that made room, or another process may have made it before. */
-  #remove(generations: readonly string[]): boolean {
-    if (generations.length === 0) return true;
+  #remove(entries: readonly EntryId[]): boolean {
+    if (entries.length === 0) return true;
+    const generations = entries.map(({ generation }) => generation);
     const count = this.#index.remove(generations);
     for (const generation of generations) {
       this.uses.delete(generation);
       this.#earlierUses.delete(generation);
     }
     this.#futileSteps = count > 0 ? 0 : this.#futileSteps + 1;
-    if (count > 0) this.#log(count);
+    if (count > 0) this.#report(count, entries);
     return count > 0 || (this.#options.instances?.isShared === true && this.#futileSteps < maxFutileSteps);
   }
 
-  #log(evictedEntries: number): void {
+  #report(evictedEntries: number, entries: readonly EntryId[]): void {
     const message = 'Entries were evicted to make room.';
     const count = { evictedEntries };
     this.#options.emit?.({ kind: 'store', level: 'debug', message, detail: `${evictedEntries} entries`, count });
+    this.#options.emit?.({ kind: 'removal', cause: 'evicted', keys: entries.map(({ key }) => key) });
   }
 
   /**
