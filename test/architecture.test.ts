@@ -11,6 +11,7 @@ const root = fileURLToPath(new URL('../src/', import.meta.url));
 const layers = [
   ['cli'],
   ['index.ts'],
+  ['embed'],
   ['main.ts', 'fleet-main.ts', 'worker-main.ts'],
   ['setup'],
   ['fleet'],
@@ -50,6 +51,16 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'dashboard-files.ts',
     'system.ts',
     'package-files.ts',
+  ],
+  embed: [
+    'rangeway.ts',
+    'embedded-config.ts',
+    'fetch-exchange.ts',
+    'node-adapter.ts',
+    'node-exchange.ts',
+    'node-reception.ts',
+    'owned-memory.ts',
+    'running-exchanges.ts',
   ],
   fleet: [
     'supervisor.ts',
@@ -264,7 +275,7 @@ describe('the architecture of src', () => {
   it('imports node:http, node:net and their kin only where connections are made, and where addresses are parsed', () => {
     const strays = importsOf(false)
       .filter(({ specifier }) => /^node:(http|https|http2|net|tls|dgram)$/.test(specifier))
-      .filter(({ file }) => !/^(listener|admin|fleet|cli\/demo|cli\/admin|cli\/warm)\//.test(file.name))
+      .filter(({ file }) => !/^(embed|listener|admin|fleet|cli\/demo|cli\/admin|cli\/warm)\//.test(file.name))
       // Connections to origins.
       .filter(({ file }) => !/^origin\/(http2\/[\w-]+|undici-origin|tls-closure)\.ts$/.test(file.name))
       .filter(({ file }) => !/^(config\/address|guard\/client)\.ts$/.test(file.name))

@@ -219,16 +219,9 @@ export class Listeners {
     };
   }
 
-  #serviceOf({ config, handler, admission }: Served): Service {
-    const { routes, trustedProxies } = config;
-    const tunnel = createTunnel({
-      admit: (request) => admitUpgrade(request, admission),
-      emit: this.#ground.emit,
-      now: systemClock.now,
-      connectTimeoutMs: secondsToMs(Math.max(...routes.map(({ origin }) => origin.connectTimeoutSeconds))),
-      answerTimeoutMs: secondsToMs(Math.max(...routes.map(({ origin }) => origin.headersTimeoutSeconds))),
-    });
-    return { handler, tunnel, isTrusted: createPeerList(trustedProxies) };
+  #serviceOf(served: Served): Service {
+    const tunnel = createSiteTunnel(served, this.#ground.emit);
+    return { handler: served.handler, tunnel, isTrusted: createPeerList(served.config.trustedProxies) };
   }
 
   /** Warns of passed sockets without a listener: their clients would wait for ever. */
@@ -240,6 +233,18 @@ export class Listeners {
       this.#ground.emit({ kind: 'listener', level: 'warn', message });
     }
   }
+}
+
+/** Creates the opener of the tunnels of a site. */
+export function createSiteTunnel({ config, admission }: Omit<Served, 'handler'>, emit: Emit): Tunnel {
+  const origins = config.routes.map(({ origin }) => origin);
+  return createTunnel({
+    admit: (request) => admitUpgrade(request, admission),
+    emit,
+    now: systemClock.now,
+    connectTimeoutMs: secondsToMs(Math.max(...origins.map(({ connectTimeoutSeconds }) => connectTimeoutSeconds))),
+    answerTimeoutMs: secondsToMs(Math.max(...origins.map(({ headersTimeoutSeconds }) => headersTimeoutSeconds))),
+  });
 }
 
 function mannerOf({ tls, http2, proxyProtocol, redirectToHttpsPort }: ListenerConfig, config: Config): Manner {
@@ -288,7 +293,7 @@ function placesOf({ address, mode }: ListenerConfig, passed: readonly PassedSock
 }
 
 /** Returns the limits that hold on every connection. */
-function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimits {
+export function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimits {
   return {
     targetBytes: limits.targetBytes,
     fieldsBytes: limits.fieldsBytes,

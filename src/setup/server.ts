@@ -20,6 +20,8 @@ export interface ServerContext {
   readonly pseudonym: string;
   /** The parts that only one of several workers has; undefined for a process by itself. */
   readonly company?: WorkerParts | undefined;
+  /** Sockets that the service manager has passed; those of the environment when absent. A process by itself only. */
+  readonly passed?: readonly PassedSocket[] | undefined;
   /** Opens something that exists only while this process has the store: opened before the listeners, closed after them. */
   readonly openBeside?:
     | ((store: PlacedStoreConfig) => Promise<{ close(graceMs: number): Promise<void> } | undefined>)
@@ -76,7 +78,7 @@ const WINDOW_BLOCKS = 16;
  */
 export async function openServer(
   config: Config,
-  { emit, pseudonym, company, openBeside }: ServerContext,
+  { emit, pseudonym, company, passed, openBeside }: ServerContext,
 ): Promise<Server> {
   await using resources = new AsyncDisposableStack();
   const workers = company?.workers ?? 1;
@@ -90,7 +92,7 @@ export async function openServer(
   const listeners = new Listeners(first, {
     emit,
     openSocket: company?.openSocket ?? openSocket,
-    passed: company?.passed ?? takePassedSockets(process.env, process.pid),
+    passed: company?.passed ?? passed ?? takePassedSockets(process.env, process.pid),
     processes: workers,
   });
   const succession = new Succession(first, ground, listeners);

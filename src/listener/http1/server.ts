@@ -213,7 +213,11 @@ function readConnectionWishes({ version, fields }: ParsedHead): ConnectionWishes
 }
 
 /** Checks for a WebSocket handshake (RFC 6455 §4.1). It has no body. */
-function isWebSocketHandshake({ method, version, fields }: ParsedHead): boolean {
+export function isWebSocketHandshake({
+  method,
+  version,
+  fields,
+}: Pick<RequestHead, 'method' | 'version' | 'fields'>): boolean {
   if (method !== 'GET' || version !== '1.1' || hasBody(fields)) return false;
   return listMembers(fieldValue(fields, 'upgrade')).some((protocol) => protocol.toLowerCase() === 'websocket');
 }

@@ -1,13 +1,12 @@
 /** The wire between clients and a handler: its selection for a run of the tests, its listener and its connections. */
 
 import type { ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
-import type { Listener } from '../../../src/listener/accept/open-listener.ts';
 import { type Client, type Completed, completed, type Sent } from '../clients/direct-client.ts';
 import { createWireClient } from './wire-client.ts';
 import { exchangeField, WireExchange } from './wire-exchange.ts';
 import { type Http1Request, WireHttp1 } from './wire-http1.ts';
 import { WireHttp2 } from './wire-http2.ts';
-import { connectWire, openWireListener, type WireOptions } from './wire-listener.ts';
+import { connectWire, isPlain, openWireListener, type WireListener, type WireOptions } from './wire-listener.ts';
 import { type WireName, wireNames } from './wire-names.ts';
 import { beginMove, endMove, watchConnections } from './wire-quiet.ts';
 import type { WireStream } from './wire-stream.ts';
@@ -33,7 +32,7 @@ export class Wire {
   readonly #connections = new Map<WireHttp1, WireExchange>();
   readonly #faults: Error[] = [];
   #session: WireHttp2 | undefined;
-  #listener: Promise<Listener> | undefined;
+  #listener: Promise<WireListener> | undefined;
   /** Settles when the last sent request has arrived. Requests arrive in the order in which they were sent. */
   #lastArrival: Promise<unknown> = Promise.resolve();
   #count = 0;
@@ -107,7 +106,7 @@ export class Wire {
     const id = request.fields.find(([name]) => name === exchangeField)?.[1] ?? '';
     const exchange = this.#exchanges.get(id);
     if (exchange === undefined) throw new Error(`a request without an exchange: ${request.method} ${request.target}`);
-    const scheme = this.#name === 'http1' ? 'http' : 'https';
+    const scheme = isPlain(this.#name) ? 'http' : 'https';
     if (request.scheme !== scheme) this.#note(new Error(`the scheme became ${request.scheme}`));
     return exchange.answer(this.#options.handler, request, this.#note);
   }
