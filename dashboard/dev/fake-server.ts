@@ -5,7 +5,15 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Plugin } from 'vite';
-import type { Activity, Decision, EntryDetails, EntryPage, EntryStatus, FillStatus, Span } from '../src/api-types.ts';
+import type {
+  Activity,
+  EntryDetails,
+  EntryPage,
+  EntryStatus,
+  FillStatus,
+  RecordedDecision,
+  Span,
+} from '../src/api-types.ts';
 
 /** How much data the server invents. */
 export interface FakeData {
@@ -237,23 +245,31 @@ export class FakeServer {
     };
   }
 
-  #decisions(limit: number): Decision[] {
+  #decisions(limit: number): RecordedDecision[] {
     const now = Date.now();
-    const requests: Decision[] = Array.from({ length: Math.min(limit, 40) }, (_, at) => ({
-      at: now - at * 1900,
-      worker: 1 + (at % 2),
-      method: 'GET',
-      uri: uriOf(at * 3),
-      ...(at % 3 === 0 ? {} : { range: `bytes=${at * 1_048_576}-` }),
-      status: at % 3 === 0 ? 200 : 206,
-      outcome: at % 4 === 0 ? 'miss' : at % 9 === 5 ? 'stale' : 'hit',
-      ...(at % 4 === 0 ? { reason: at % 8 === 0 ? 'uri-miss' : 'partial' } : {}),
-      originBytes: at % 4 === 0 ? 1_310_720 : 0,
-      sentBytes: 1_048_576 + at * 1000,
-      headMs: at % 4 === 0 ? 180 : 0.4,
-      durationMs: 900,
-    }));
-    return [{ at: now, event: 'filled', detail: '41 MB in 12 s', uri: uriOf(4) }, ...requests].slice(0, limit);
+    const filled: RecordedDecision = { at: now, worker: 1, event: 'filled', detail: '41 MB in 12 s' };
+    const requests = Array.from({ length: Math.min(limit, 40) }, (_, at): RecordedDecision => {
+      const isMiss = at % 4 === 0;
+      return {
+        at: now - at * 1900,
+        worker: 1 + (at % 2),
+        method: 'GET',
+        uri: uriOf(at * 3),
+        range: at % 3 === 0 ? undefined : `bytes=${at * 1_048_576}-`,
+        status: at % 3 === 0 ? 200 : 206,
+        outcome: isMiss ? 'miss' : at % 9 === 5 ? 'stale' : 'hit',
+        reason: isMiss ? (at % 8 === 0 ? 'uri-miss' : 'partial') : undefined,
+        collapsed: at % 12 === 0,
+        originBytes: isMiss ? 1_310_720 : 0,
+        sentBytes: 1_048_576 + at * 1000,
+        headMs: isMiss ? 180 : 0.4,
+        durationMs: 900,
+        apartBy: undefined,
+        error: undefined,
+        traceId: undefined,
+      };
+    });
+    return [filled, ...requests].slice(0, limit);
   }
 }
 

@@ -2,11 +2,11 @@
 
 import type {
   Activity,
-  Decision,
   EntryDetails,
   EntryPage,
   ExplainReply,
   PurgeReport,
+  RecordedDecision,
   WarmReport,
 } from './api-types.ts';
 
@@ -87,9 +87,12 @@ export class Api {
     return this.#call('GET', `entries/${encodeURIComponent(generation)}`, { query: { key }, signal });
   }
 
-  async listDecisions(of: Search, limit: number, signal?: AbortSignal): Promise<readonly Decision[]> {
+  async listDecisions(of: Search, limit: number, signal?: AbortSignal): Promise<readonly RecordedDecision[]> {
     const query = { ...of, limit: String(limit) };
-    const { decisions } = await this.#call<{ decisions: readonly Decision[] }>('GET', 'decisions', { query, signal });
+    const { decisions } = await this.#call<{ decisions: readonly RecordedDecision[] }>('GET', 'decisions', {
+      query,
+      signal,
+    });
     return decisions;
   }
 

@@ -1,7 +1,7 @@
 /** What happened to requests, and to what is stored, as a table: the newest first. */
 
 import type { JSX } from 'preact';
-import type { Decision, RequestDecision, StoredEvent } from '../api-types.ts';
+import type { KeyEvent, RecordedDecision, RequestDecision } from '../api-types.ts';
 import { clockText, latencyText, sizeText } from '../model/format.ts';
 import { Pill, type PillTone, Uri } from './panel.tsx';
 
@@ -17,7 +17,7 @@ const outcomeTones: Readonly<Record<string, PillTone>> = {
 
 /** Lists decisions. `withUri`: they are of several URIs, which are shown. */
 export function DecisionList(props: {
-  readonly decisions: readonly Decision[];
+  readonly decisions: readonly RecordedDecision[];
   readonly withUri?: boolean;
 }): JSX.Element {
   const { decisions, withUri = false } = props;
@@ -47,7 +47,7 @@ export function DecisionList(props: {
         <tbody>
           {decisions.map((decision, at) =>
             'event' in decision ? (
-              <EventRow key={`${decision.at} ${at}`} event={decision} withUri={withUri} />
+              <EventRow key={`${decision.at} ${at}`} event={decision} />
             ) : (
               <RequestRow key={`${decision.at} ${at}`} decision={decision} withUri={withUri} />
             ),
@@ -59,14 +59,19 @@ export function DecisionList(props: {
 }
 
 function RequestRow({ decision, withUri }: { decision: RequestDecision; withUri: boolean }): JSX.Element {
-  const { at, method, uri, range, status, outcome, reason, originBytes, sentBytes, headMs, error } = decision;
-  const why = error ?? reason;
+  const { at, method, uri, range, status, outcome, reason, collapsed, apartBy, error } = decision;
+  const { originBytes, sentBytes, headMs } = decision;
+  const whys = [
+    error ?? reason ?? '',
+    collapsed ? 'waited for another request' : '',
+    apartBy === undefined ? '' : `differs in ${apartBy.join(', ')}`,
+  ].filter((why) => why !== '');
   return (
     <tr>
       <td class="time">{clockText(at)}</td>
       <td class="outcome">
         <Pill tone={error === undefined ? (outcomeTones[outcome] ?? 'quiet') : 'bad'}>{outcome}</Pill>
-        {why === undefined ? null : <span class="why">{why}</span>}
+        {whys.length === 0 ? null : <span class="why">{whys.join('; ')}</span>}
       </td>
       <td class="what">
         {method === 'GET' ? null : <b>{method} </b>}
@@ -81,7 +86,7 @@ function RequestRow({ decision, withUri }: { decision: RequestDecision; withUri:
   );
 }
 
-function EventRow({ event, withUri }: { event: StoredEvent; withUri: boolean }): JSX.Element {
+function EventRow({ event }: { readonly event: KeyEvent }): JSX.Element {
   return (
     <tr class="event">
       <td class="time">{clockText(event.at)}</td>
@@ -89,7 +94,7 @@ function EventRow({ event, withUri }: { event: StoredEvent; withUri: boolean }):
         <Pill tone="quiet">{event.event}</Pill>
       </td>
       <td class="what" colSpan={5}>
-        {withUri && event.uri !== undefined ? <Uri uri={event.uri} short /> : null} {event.detail}
+        {event.detail}
       </td>
     </tr>
   );

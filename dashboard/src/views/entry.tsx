@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { ApiFailure } from '../api.ts';
-import type { Decision, EntryDetails } from '../api-types.ts';
+import type { EntryDetails, RecordedDecision } from '../api-types.ts';
 import { useApp, useLive } from '../app-context.ts';
 import { ageText, countText, dateText, sizeText, unknownText } from '../model/format.ts';
 import { formatPlace } from '../model/place.ts';
@@ -56,7 +56,7 @@ export function Entry({ values }: { readonly values: Readonly<Record<string, str
         <Facts entry={entry} />
         <Fields entry={entry} />
       </div>
-      <Panel title="Decision history" aside={<span>newest first</span>}>
+      <Panel title="RecordedDecision history" aside={<span>newest first</span>}>
         {decisions.length === 0 ? (
           <Empty>
             Nothing is remembered of this key. Misses and other special cases are always remembered for a while; plain
@@ -73,7 +73,7 @@ export function Entry({ values }: { readonly values: Readonly<Record<string, str
 interface EntryReading {
   readonly entry: EntryDetails | undefined;
   readonly failure: string | undefined;
-  readonly decisions: readonly Decision[];
+  readonly decisions: readonly RecordedDecision[];
 }
 
 /** Reads an entry again and again, at the pace of the stream: it stops where the page is hidden or the server away. */
@@ -82,7 +82,7 @@ function useEntry(key: string, generation: string): EntryReading {
   const { activity, state } = useLive();
   const [entry, setEntry] = useState<EntryDetails>();
   const [failure, setFailure] = useState<string>();
-  const [decisions, setDecisions] = useState<readonly Decision[]>([]);
+  const [decisions, setDecisions] = useState<readonly RecordedDecision[]>([]);
   const at = activity?.at ?? 0;
   const isFilled = useMemo(() => activity?.fills.some((fill) => fill.key === key) ?? false, [activity, key]);
   const isArriving = isFilled || (entry?.arriving?.length ?? 0) > 0;

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Activity, Decision, OriginStatus } from '../api-types.ts';
+import type { Activity, OriginStatus, RecordedDecision } from '../api-types.ts';
 import { useApp, useLive } from '../app-context.ts';
 import {
   byteRateText,
@@ -369,7 +369,7 @@ const shownDecisions = 12;
 function DecisionsPanel(): JSX.Element {
   const { api } = useApp();
   const { activity, state } = useLive();
-  const [decisions, setDecisions] = useState<readonly Decision[]>();
+  const [decisions, setDecisions] = useState<readonly RecordedDecision[]>();
   // The stream gives the pace: none is read while the page is hidden or the server is away.
   const turn = useMemo(() => Math.floor((activity?.at ?? 0) / decisionsMs), [activity?.at]);
   useEffect(() => {
