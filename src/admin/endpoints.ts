@@ -44,6 +44,9 @@ const wholeNumber = (min: number, max: number) =>
 
 const text = (description: string) => z.string().min(1).max(longestKey).optional().describe(description);
 
+/** Longest text that entries are searched by, in characters: SQLite takes patterns of 50,000 bytes. */
+const longestContained = 8192;
+
 const watching: readonly Endpoint[] = [
   defineEndpoint({
     id: 'readHealth',
@@ -93,7 +96,7 @@ const stored: readonly Endpoint[] = [
         ...searchMembers,
         contains: z
           .string()
-          .max(longestKey)
+          .max(longestContained)
           .optional()
           .describe('Only entries whose URL has this text. The case of ASCII letters does not matter.'),
         sort: z

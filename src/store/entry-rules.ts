@@ -144,7 +144,9 @@ function parseJson(text: string): unknown {
 
 /** Checks whether a key has a text after its first space. The case of ASCII letters does not matter; `text` is in lower case. */
 export function hasText(key: string, text: string): boolean {
-  return text === '' || lowerCase(key.slice(key.indexOf(' ') + 1)).includes(text);
+  if (text === '') return true;
+  const space = key.indexOf(' ');
+  return space >= 0 && lowerCase(key.slice(space + 1)).includes(text);
 }
 
 /** Converts ASCII letters to lower case, and no others: SQLite does the same. */
@@ -170,7 +172,7 @@ export function hasFallingRanks({ by, isDescending }: Pick<EntryOrder, 'by' | 'i
 
 /** Compares places of a ranked list: negative where `one` comes first. Texts are compared by code points, as SQLite does. */
 export function compareRanks(one: EntryRank, other: EntryRank, isFalling: boolean): number {
-  const difference = compareValues(one.rank, other.rank) || compareValues(one.generation, other.generation);
+  const difference = compareValues(one.rank, other.rank) || compareNames(one.generation, other.generation);
   return isFalling ? -difference : difference;
 }
 
@@ -180,6 +182,12 @@ function compareValues(one: number | string, other: number | string): number {
   // Numbers come before texts; a place of another order gives some place of this one.
   if (typeof one === 'number' && typeof other === 'number') return one < other ? -1 : 1;
   return typeof one === 'number' ? -1 : 1;
+}
+
+/** Compares generations, which are ASCII. */
+function compareNames(one: string, other: string): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
 }
 
 function compareTexts(one: string, other: string): number {

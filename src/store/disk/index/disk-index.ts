@@ -248,7 +248,7 @@ export class DiskIndex {
       const isByUse = order.by === 'used';
       const place = after === undefined || isByUse ? [1, 0, ''] : [0, after.rank, after.generation];
       // One more than the limit shows whether there is a next page.
-      const most = isByUse ? rankedAtOnce : limit + 1;
+      const most = isByUse ? 1 : limit + 1;
       const rows = rankedRows(order.by, hasFallingRanks(order)).all(
         from,
         end,
@@ -257,9 +257,8 @@ export class DiskIndex {
         most,
       );
       for (const row of rows) {
-        const generation = String(row.generation);
-        const rank = isByUse ? (usedAt(generation) ?? 0) : typeof row.rank === 'string' ? row.rank : Number(row.rank);
-        selection.add({ rank, generation });
+        if (isByUse) addByUse(selection, row, usedAt);
+        else selection.add({ rank: rankOfRow(row), generation: String(row.generation) });
       }
       return end;
     });
@@ -372,12 +371,23 @@ export class DiskIndex {
   }
 }
 
-/** Returns the parameters by which a ranked list is limited: prefix, text (twice) and tag (twice). */
+function rankOfRow({ rank }: Row): number | string {
+  return typeof rank === 'string' ? rank : Number(rank);
+}
+
+/** Adds the generations of a row that has several; of none where no row was selected. */
+function addByUse(selection: RankSelection<EntryRank>, { generation: all }: Row, usedAt: RankQuestion['usedAt']): void {
+  if (typeof all !== 'string') return;
+  for (const generation of all.split(' ')) selection.add({ rank: usedAt(generation) ?? 0, generation });
+}
+
+/** Returns the parameters by which a ranked list is limited: prefix, text, its pattern, and tag (twice). */
 function filterOf(choice: EntryChoice, { contains = '' }: EntryOrder): readonly (string | null)[] {
   const prefix = choice.kind === 'prefix' ? choice.prefix : '';
   const tag = choice.kind === 'tag' ? choice.tag : null;
-  const text = lowerCase(contains);
-  return [prefix, text, text, tag, tag];
+  // As `hasText`: the text follows a space. LIKE does not distinguish the case of ASCII letters either.
+  const pattern = `% %${contains.replace(/[\\%_]/g, '\\$&')}%`;
+  return [prefix, contains, pattern, tag, tag];
 }
 
 /** Keys whose entries have changed, and generations that were replaced or removed. */
