@@ -56,7 +56,7 @@ export function Entry({ values }: { readonly values: Readonly<Record<string, str
         <Facts entry={entry} />
         <Fields entry={entry} />
       </div>
-      <Panel title="RecordedDecision history" aside={<span>newest first</span>}>
+      <Panel title="Decision history" aside={<span>newest first</span>}>
         {decisions.length === 0 ? (
           <Empty>
             Nothing is remembered of this key. Misses and other special cases are always remembered for a while; plain
