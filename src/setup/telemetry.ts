@@ -73,7 +73,7 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
     total: () => sumTotals(metrics.readOwn()),
     totalOf: async (readings) => sumTotals(await fleet.combine([metrics.readOwn(), ...readings])),
     readHottest(limit) {
-      // Whoever reads the activity may look at single requests next.
+      // A viewer of the activity may look at single requests next.
       decisions.look();
       return hottest.read(limit);
     },
