@@ -57,7 +57,7 @@ async function startServer(adminListen: string): Promise<void> {
 
 beforeAll(async () => {
   if (findProgram('chromium') === undefined) return;
-  await ensureBuilt();
+  ensureBuilt();
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-dashboard-'));
   await mkdir(join(dir, 'tmp'));
   await writeFile(join(dir, 'token'), token, { mode: 0o600 });

@@ -12,7 +12,7 @@ let served: FakePage;
 
 beforeAll(async () => {
   if (findProgram('chromium') === undefined) return;
-  await ensureBuilt();
+  ensureBuilt();
   [browser, served] = await Promise.all([
     launchBrowser(),
     openFakePage(builtDirectory, { entries: 100_000, fills: 1000, workers: 2 }),
@@ -26,7 +26,7 @@ afterAll(async () => {
 
 describe('the built page', () => {
   it('has the licences of what is in it', async () => {
-    await ensureBuilt();
+    ensureBuilt();
     const { readFile } = await import('node:fs/promises');
     const text = await readFile(`${builtDirectory}/LICENSES.md`, 'utf8');
     for (const name of ['preact', 'uplot']) expect(text).toContain(`## ${name} `);
