@@ -7,6 +7,7 @@ import type { Emit } from '../telemetry/events.ts';
 import { HottestTargets, type TargetCount } from '../telemetry/hottest.ts';
 import { createFleetMetrics, createMetrics, formatMetrics } from '../telemetry/metrics.ts';
 import { type CounterTotals, sumTotals } from '../telemetry/totals.ts';
+import { Watch } from '../telemetry/watch.ts';
 import { listOriginsOf } from './operations.ts';
 import { version } from './package-files.ts';
 import type { Site } from './site.ts';
@@ -52,6 +53,9 @@ export interface TelemetryOptions {
   readonly role: ProcessRole;
 }
 
+/** Single requests are observed for this long after the last look of a viewer, in milliseconds. */
+const watchedMs = 10_000;
+
 /** Begins to count events. */
 export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions): Telemetry {
   const metrics = createMetrics({ version, role, now: systemClock.now, readDroppedLines });
@@ -59,11 +63,26 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
   const hottest = new HottestTargets(backgroundClock);
   const { after } = backgroundClock;
   const decisions = new Decisions({ worker: role.kind === 'worker' ? role.id : 1, now: systemClock.now, after });
+  // Known here, so that a plain hit that no viewer watches is only counted and logged.
+  let isWatched = false;
+  const viewers = new Watch({
+    lastsMs: watchedMs,
+    after,
+    onEnd: () => {
+      isWatched = false;
+    },
+  });
+  const look = (): void => {
+    isWatched = true;
+    viewers.look();
+  };
   return {
     emit(event) {
       metrics.emit(event);
-      if (event.kind === 'request') hottest.count(event);
-      decisions.note(event);
+      if (isWatched && event.kind === 'request') hottest.count(event);
+      if (isWatched || event.kind !== 'request' || event.outcome !== 'hit' || event.error !== undefined) {
+        decisions.note(event);
+      }
       log(event);
     },
     read: () => metrics.read(),
@@ -74,10 +93,14 @@ export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions)
     totalOf: async (readings) => sumTotals(await fleet.combine([metrics.readOwn(), ...readings])),
     readHottest(limit) {
       // A viewer of the activity may look at single requests next.
+      look();
       decisions.look();
       return hottest.read(limit);
     },
-    readDecisions: (choice, limit) => decisions.read(choice, limit),
+    readDecisions(choice, limit) {
+      look();
+      return decisions.read(choice, limit);
+    },
     measure(server) {
       metrics.attach({
         readStore: () => server.store.readUsage(),

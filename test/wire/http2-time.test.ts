@@ -2,7 +2,8 @@
 
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
+import { PresentedFields } from '../../src/delivery/response-fields.ts';
+import type { Delivery, Hit, ProxyResponse } from '../../src/http/message.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
 import { errorCode, frameType, getFields, H2RawClient, postFields } from '../support/clients/h2-raw-client.ts';
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
@@ -18,6 +19,24 @@ function bytes(sizeBytes: number, onDelivered?: (delivery: Delivery) => void): P
     fields: [],
     body: { kind: 'bytes', sizeBytes, chunks: [Buffer.alloc(sizeBytes)] },
     onDelivered,
+  };
+}
+
+/** A hit of three bytes. */
+function sampleHit(): Hit {
+  return {
+    status: 200,
+    fields: new PresentedFields([]),
+    ageSeconds: 0,
+    cacheStatus: 'rangeway; hit',
+    contentRange: undefined,
+    more: [],
+    sizeBytes: 3,
+    chunks: [Buffer.from('hit')],
+    file: undefined,
+    begin: () => {},
+    giveBack: () => {},
+    onDelivered: () => {},
   };
 }
 
@@ -53,6 +72,25 @@ describe('a connection', () => {
     await client.closed;
     expect(client.goawayCode).toBe(errorCode.none);
     expect(server.events).toEqual([]);
+  });
+
+  it('that gets hits is kept from the last one on', async () => {
+    const { clock, opening } = setUp(
+      Object.assign(() => textResponse('x'), { hit: sampleHit }),
+      { keepAliveTimeoutMs: 30 * second },
+    );
+    await using server = await opening;
+    await using client = await server.connect();
+    for (let stream = 1; stream < 9; stream += 2) {
+      client.request(stream, getFields());
+      expect((await client.whenOver(stream)).body.toString()).toBe('hit');
+      await pass(clock, client, 20);
+    }
+    expect(client.isClosed).toBe(false);
+    expect(server.requests).toEqual([]);
+    await pass(clock, client, 13);
+    await client.closed;
+    expect(client.goawayCode).toBe(errorCode.none);
   });
 
   it('with a request that waits for its response is kept', async () => {

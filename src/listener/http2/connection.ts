@@ -36,7 +36,7 @@ import {
   setting,
   settingsAck,
 } from './frames.ts';
-import { type FieldSection, formatHitHead, HpackDecoder, HpackFault } from './hpack.ts';
+import { emptyTable, type FieldSection, formatHitHead, HpackDecoder, HpackFault, initialTableBytes } from './hpack.ts';
 import { methodOf, receiveHttp2Head, trailersFault } from './receive.ts';
 
 /**
@@ -69,8 +69,11 @@ const mostFrameBytes = 64 * 1024;
 /** Maximum number of settings in one frame; there are seven. */
 const mostSettings = 32;
 
-/** At this many bytes that the client has not taken, it is not read: each frame of it may need an answer. */
-const unsentLimitBytes = 256 * 1024;
+/**
+ * At this many bytes that the client has not taken, no frame of it is processed: each may need an answer. More than the content that
+ * waits at most, so that a large response alone does not hold back what its client sends.
+ */
+const unsentLimitBytes = 512 * 1024;
 
 /** Hits up to this size are put when their request is read, while no more than this waits for the client. In bytes. */
 const smallHitBytes = 16 * 1024;
@@ -162,6 +165,9 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #windowBytes = initialWindowBytes;
   #clientWindowBytes = initialWindowBytes;
   #clientFrameBytes = leastMaxFrameBytes;
+  /** The header table that the client keeps for us, in bytes, and whether it has become smaller since the last field section. */
+  #clientTableBytes = initialTableBytes;
+  #isTableSmaller = false;
   /** What the client may send on all streams together, and the bytes read since it was told so. */
   #ownWindowBytes = connectionWindowBytes;
   #readBytes = 0;
@@ -169,7 +175,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #openSettings = 1;
   #uncheckedBytes = 0;
   #stage: 'open' | 'draining' | 'finishing' | 'ended' = 'open';
-  /** When the last exchange ended, or the connection began, in epoch milliseconds. */
+  /** When the last stream was opened, the last exchange ended, or the connection began. In epoch milliseconds. */
   #since: number;
   /** While lingering: the number of bytes taken, and when it last changed. */
   #leaving: Progress | undefined;
@@ -225,7 +231,8 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   }
 
   putHeaders(stream: number, section: string, endsStream: boolean): void {
-    this.#output.put(formatHeaders(stream, section, endsStream, this.#clientFrameBytes));
+    const text = this.#isTableSmaller ? this.#emptyTableBefore(section) : section;
+    this.#output.put(formatHeaders(stream, text, endsStream, this.#clientFrameBytes));
   }
 
   putPiece(piece: string | Uint8Array): void {
@@ -267,7 +274,9 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 
   noteDropped(sizeBytes: number): void {
     this.#readBytes += sizeBytes;
-    if (this.#readBytes >= connectionWindowBytes * updateShare) {
+    // Content that is not read holds some of the window: the rest of it must not wait until half of all was read.
+    const isDue = this.#readBytes >= Math.min(connectionWindowBytes * updateShare, this.#ownWindowBytes);
+    if (isDue && this.#readBytes > 0) {
       this.#output.put(formatWindowUpdate(0, this.#readBytes));
       this.#ownWindowBytes += this.#readBytes;
       this.#readBytes = 0;
@@ -277,6 +286,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 
   settle(exchange: Http2Exchange): void {
     if (exchange.place !== undefined) this.#running.delete(exchange.place);
+    if (exchange.isScheduled) this.#forgetTurn(exchange);
     const now = this.#options.now();
     // Body bytes that the client sends before it sees the end of the stream must not count as a flood.
     if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
@@ -322,35 +332,48 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       this.#calm('too many bytes without content or a request');
       return;
     }
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    this.#rest = noBytes;
-    this.#isReading = true;
-    try {
-      const readBytes = this.#readFrames(bytes);
-      if (readBytes < bytes.length) this.#rest = bytes.subarray(readBytes);
-    } catch (error) {
-      if (error instanceof ConnectionFault) this.#fail(error.code, error.message);
-      else if (error instanceof HpackFault) this.#fail(errorCode.compression, error.message);
-      else throw error;
-    } finally {
-      this.#isReading = false;
-    }
-    this.#pump();
-    if (this.#output.unsentBytes > unsentLimitBytes && this.#isOpen) {
+    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    let wasFull: boolean;
+    do {
+      const bytes = this.#rest;
+      this.#rest = noBytes;
+      this.#isReading = true;
+      try {
+        const readBytes = this.#readFrames(bytes);
+        if (readBytes < bytes.length) this.#rest = bytes.subarray(readBytes);
+      } catch (error) {
+        this.#failBy(error);
+      } finally {
+        this.#isReading = false;
+      }
+      wasFull = this.#output.unsentBytes > unsentLimitBytes;
+      this.#pump();
+      // Where the kernel has taken it, the frames after it are processed.
+    } while (wasFull && this.#output.unsentBytes <= unsentLimitBytes && this.#isOpen);
+    if (wasFull && this.#isOpen) {
       this.#isPaused = true;
       this.#socket.pause();
     }
+  }
+
+  #failBy(error: unknown): void {
+    if (error instanceof ConnectionFault) this.#fail(error.code, error.message);
+    else if (error instanceof HpackFault) this.#fail(errorCode.compression, error.message);
+    else throw error;
   }
 
   get #isOpen(): boolean {
     return this.#stage !== 'ended';
   }
 
-  /** Processes the whole frames in `bytes`. Returns how many bytes they have. Throws `ConnectionFault` and `HpackFault`. */
+  /**
+   * Processes the whole frames in `bytes`, while the output is not full. Returns how many bytes they have. Throws
+   * `ConnectionFault` and `HpackFault`.
+   */
   #readFrames(bytes: Buffer): number {
     let at = this.#awaits === 'preface' ? this.#readPreface(bytes) : 0;
     if (this.#awaits === 'preface') return at;
-    while (bytes.length - at >= frameHeadBytes) {
+    while (bytes.length - at >= frameHeadBytes && this.#output.unsentBytes <= unsentLimitBytes) {
       const sizeBytes = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
       if (sizeBytes > leastMaxFrameBytes) throw new ConnectionFault(errorCode.frameSize, 'a frame is too large');
       const start = at + frameHeadBytes;
@@ -521,6 +544,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       return;
     }
     this.#hadRequest = true;
+    this.#since = now;
     let sizeBytes = 0;
     for (const text of section.list) sizeBytes += text.length;
     this.#flood.noteUse(sizeBytes);
@@ -591,12 +615,19 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     const sizeBytes = chunks.length === 0 ? 0 : (hit.sizeBytes ?? 0);
     const mostBytes = Math.min(smallHitBytes, this.#windowBytes, this.#clientWindowBytes, this.#clientFrameBytes);
     if (sizeBytes > mostBytes) return false;
-    const head = formatHeaders(stream, fields, sizeBytes === 0, this.#clientFrameBytes);
+    const section = this.#isTableSmaller ? this.#emptyTableBefore(fields) : fields;
+    const head = formatHeaders(stream, section, sizeBytes === 0, this.#clientFrameBytes);
     this.#output.put(sizeBytes === 0 ? head : head + formatDataFrameHead(stream, sizeBytes, true));
     if (sizeBytes > 0) for (const chunk of chunks) this.#output.put(chunk);
     this.#windowBytes -= sizeBytes;
     this.#output.note(new WrittenHit(hit, this.#options.now), sizeBytes);
     return true;
+  }
+
+  /** Tells the client that our header table is empty, which it has to hear before the next field (RFC 9113 §4.3.1). */
+  #emptyTableBefore(section: string): string {
+    this.#isTableSmaller = false;
+    return emptyTable + section;
   }
 
   #readReset(stream: number, sizeBytes: number): void {
@@ -634,6 +665,10 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       this.#clientFrameBytes = Math.min(value, mostFrameBytes);
     }
     if (identifier === setting.initialWindowSize) this.#changeWindows(value);
+    if (identifier === setting.headerTableSize) {
+      if (value < this.#clientTableBytes) this.#isTableSmaller = true;
+      this.#clientTableBytes = value;
+    }
   }
 
   /** RFC 9113 §6.9.2. */
@@ -684,6 +719,13 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     this.#turns.push(exchange);
   }
 
+  /** Forgets the turn of an exchange that is over: it may wait for as long as the client grants no window. */
+  #forgetTurn(exchange: Http2Exchange): void {
+    exchange.isScheduled = false;
+    const at = this.#turns.indexOf(exchange);
+    if (at !== -1) this.#turns.splice(at, 1);
+  }
+
   /** Puts content of the exchanges into frames, a frame of each in turn, and writes it. */
   #pump(): void {
     do {
@@ -708,10 +750,10 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #makeRoom(): void {
     if (!this.#isOpen) return;
     this.#pump();
-    if (this.#isPaused && this.#output.unsentBytes <= unsentLimitBytes) {
-      this.#isPaused = false;
-      this.#socket.resume();
-    }
+    if (!this.#isPaused || this.#output.unsentBytes > unsentLimitBytes) return;
+    this.#isPaused = false;
+    this.#receive(noBytes);
+    if (!this.#isPaused) this.#socket.resume();
   }
 
   #rememberReset(stream: number): void {
@@ -789,7 +831,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #end(code: number, error: ProxyError): void {
     if (!this.#isOpen) return;
     this.#reportRefusal(error);
-    this.#output.put(formatGoAway(this.#lastStream, code));
+    this.#output.put(formatGoAway(this.#lastTaken ?? this.#lastStream, code));
     this.#since = this.#options.now();
     this.#endSocket();
     this.#endExchanges();

@@ -194,9 +194,10 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
   /** Takes content of the request. Returns false where it is more than Content-Length says (RFC 9113 §8.1.1). */
   receiveContent(bytes: Buffer): boolean {
     this.#receivedBytes += bytes.length;
-    if (this.#receivedBytes > (this.#requestBytes ?? Number.POSITIVE_INFINITY)) return false;
-    if (bytes.length > 0 && this.#body?.receive(bytes) !== false) this.#owner.noteDropped(bytes.length);
-    return true;
+    const isTooLong = this.#receivedBytes > (this.#requestBytes ?? Number.POSITIVE_INFINITY);
+    if (bytes.length === 0) return true;
+    if (isTooLong || this.#body?.receive(bytes) !== false) this.#owner.noteDropped(bytes.length);
+    return !isTooLong;
   }
 
   /** The client has ended its side. Returns false where the content is shorter than Content-Length says. */
@@ -228,6 +229,10 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
 
   noteRead(sizeBytes: number): void {
     this.#owner.noteRead(this, sizeBytes);
+  }
+
+  noteDropped(sizeBytes: number): void {
+    this.#owner.noteDropped(sizeBytes);
   }
 
   /** Checks the time limits, and ends what exceeds them. Called periodically. */
@@ -325,6 +330,8 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
       this.#putHeldHead(false);
       this.#owner.reset(this.stream, errorCode.internal);
     }
+    // The response is complete for a client that takes it after all. The rest of the request is refused, as after any response.
+    else if (!this.#isRequestEnded) this.#owner.reset(this.stream, errorCode.none);
     this.#settle(false);
   }
 

@@ -45,6 +45,7 @@ export const errorCode = {
 
 /** Identifiers of settings (RFC 9113 §6.5.2). */
 export const setting = {
+  headerTableSize: 0x01,
   enablePush: 0x02,
   maxConcurrentStreams: 0x03,
   initialWindowSize: 0x04,

@@ -40,8 +40,11 @@ const colon = 0x3a;
 /** What an entry of a table counts besides its name and value, in bytes (RFC 7541 §4.1). */
 const entryOverheadBytes = 32;
 
-/** The size of the dynamic table, in bytes: the initial value of SETTINGS_HEADER_TABLE_SIZE (RFC 9113 §6.5.2). */
-const tableBytes = 4096;
+/** The size of a dynamic table, in bytes: the initial value of SETTINGS_HEADER_TABLE_SIZE (RFC 9113 §6.5.2), which ours keeps. */
+export const initialTableBytes = 4096;
+
+/** The beginning of a field section after which our dynamic table has no bytes (RFC 7541 §6.3). */
+export const emptyTable = '\x20';
 
 /** A decoded field section. */
 export interface FieldSection {
@@ -89,7 +92,7 @@ export class HpackDecoder {
   #newest = -1;
   #count = 0;
   #sizeBytes = 0;
-  #mostBytes = tableBytes;
+  #mostBytes = initialTableBytes;
   #block: Uint8Array = new Uint8Array();
   #at = 0;
   #end = 0;
@@ -155,7 +158,7 @@ export class HpackDecoder {
   }
 
   #resize(mostBytes: number): void {
-    if (mostBytes > tableBytes) throw new HpackFault('a table larger than allowed');
+    if (mostBytes > initialTableBytes) throw new HpackFault('a table larger than allowed');
     this.#mostBytes = mostBytes;
     this.#evictTo(mostBytes);
   }

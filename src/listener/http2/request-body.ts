@@ -14,6 +14,8 @@ interface BodyOwner {
   askForBody(): void;
   /** The reader has taken content, so that the client may send more. */
   noteRead(sizeBytes: number): void;
+  /** Content was dropped: the client may send more on other streams. */
+  noteDropped(sizeBytes: number): void;
 }
 
 interface Waiting {
@@ -105,6 +107,8 @@ export class Http2RequestBody implements BodyStream, AsyncIterator<Uint8Array, u
     if (!this.#isComplete || this.#keptBytes > 0) {
       this.fail(new ProxyError('request_body_incomplete', { detail: 'the body was closed before its end' }));
     }
+    const droppedBytes = this.drop();
+    if (droppedBytes > 0) this.#owner.noteDropped(droppedBytes);
   }
 
   /** Makes the reader fail with this error, after the bytes that were received before. */

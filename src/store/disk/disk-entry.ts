@@ -65,7 +65,7 @@ class DiskEntry implements StoredEntry {
   /** Does what `Eviction.touch` does, without the call: each hit comes here. */
   peekBlock(_index: number): undefined {
     const { eviction } = this.#parts;
-    eviction.uses.set(this.generation, eviction.second());
+    eviction.uses.set(this.generation, Math.floor((eviction.now() - eviction.startedAt) / 1000));
     if (eviction.uses.size > maxUnwrittenUses) eviction.writeOldestUses();
     return undefined;
   }

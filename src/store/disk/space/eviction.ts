@@ -62,13 +62,15 @@ export class Eviction {
   readonly #index: DiskIndex;
   /**
    * The generations whose use is not written yet, the longest waiting first, and the time of the last use in seconds since
-   * `#startedAt`: a small whole number, which takes no memory of its own. See `touch`.
+   * `startedAt`: a small whole number, which takes no memory of its own. See `touch`.
    */
   readonly uses = new Map<string, number>();
   /** The last uses of generations that count as unused again, or whose use is written. In seconds, as `uses`. */
   readonly #earlierUses = new Map<string, number>();
-  /** Epoch milliseconds. */
-  readonly #startedAt: number;
+  /** Returns the time in epoch milliseconds. */
+  readonly now: () => number;
+  /** When this process opened the store, in epoch milliseconds. */
+  readonly startedAt: number;
   /** Id of the row that the hand passed last. */
   #hand = 0;
   /** Whether the index has the current position of the hand. */
@@ -81,7 +83,8 @@ export class Eviction {
   constructor(options: EvictionOptions) {
     const { connection, index, now } = options;
     this.#options = options;
-    this.#startedAt = now();
+    this.now = now;
+    this.startedAt = now();
     this.#connection = connection;
     this.#index = index;
     connection.onReset(() => this.#startAfresh());
@@ -96,13 +99,13 @@ export class Eviction {
 
   /** Returns the time of a use that happens now: whole seconds since this process has the store open. */
   second(): number {
-    return Math.floor((this.#options.now() - this.#startedAt) / 1000);
+    return Math.floor((this.now() - this.startedAt) / 1000);
   }
 
   /** Returns when a generation was last used, in epoch milliseconds; undefined where that is not known. */
   usedAt(generation: string): number | undefined {
     const second = this.uses.get(generation) ?? this.#earlierUses.get(generation);
-    return second === undefined ? undefined : this.#startedAt + second * 1000;
+    return second === undefined ? undefined : this.startedAt + second * 1000;
   }
 
   /** Writes the oldest uses, because there are too many. */

@@ -1,0 +1,236 @@
+/** What a connection keeps for its streams: windows, turns and places are given back when a stream is over, however it ends. */
+
+import { queryObjects } from 'node:v8';
+import { describe, expect, it } from 'vitest';
+import type { ProxyRequest } from '../../src/http/message.ts';
+import { streamWindowBytes } from '../../src/listener/http2/connection.ts';
+import {
+  errorCode,
+  flag,
+  frameType,
+  getFields,
+  type H2RawClient,
+  postFields,
+  setting,
+  settingsPayload,
+} from '../support/clients/h2-raw-client.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { openH2Server } from '../support/proxies/h2-listener.ts';
+import { textResponse } from '../support/proxies/open-listener.ts';
+
+const kibibyte = 1024;
+const frameBytes = 16 * kibibyte;
+/** The window of a connection, in bytes. */
+const connectionBytes = 1024 * kibibyte;
+
+/** A client that keeps to the window of its connection; the windows of its streams are the test's. */
+class Uploader {
+  readonly client: H2RawClient;
+  #sentBytes = 0;
+
+  constructor(client: H2RawClient) {
+    this.client = client;
+  }
+
+  /** What may be sent on all streams together. */
+  get windowBytes(): number {
+    const updates = this.client.frames.filter(({ type, stream }) => type === frameType.windowUpdate && stream === 0);
+    const grantedBytes = updates.reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
+    return 65_535 + grantedBytes - this.#sentBytes;
+  }
+
+  /** Sends content in whole frames as the window of the connection allows. Returns false where it stays too small. */
+  async send(stream: number, sizeBytes: number): Promise<boolean> {
+    for (let leftBytes = sizeBytes; leftBytes > 0; ) {
+      const partBytes = Math.min(frameBytes, leftBytes);
+      // An answered PING shows that the server has read everything; what it grants has come before that.
+      if (this.windowBytes < partBytes) await this.client.roundTrip();
+      if (this.windowBytes < partBytes) return false;
+      this.client.data(stream, Buffer.alloc(partBytes));
+      this.#sentBytes += partBytes;
+      leftBytes -= partBytes;
+    }
+    return await this.client.roundTrip();
+  }
+}
+
+/** Answers after all of the body was read. */
+async function readWhole({ body }: ProxyRequest) {
+  let sizeBytes = 0;
+  for await (const chunk of body ?? []) sizeBytes += chunk.length;
+  return textResponse(String(sizeBytes));
+}
+
+describe('the window of a connection', () => {
+  it('is given back for content beyond a Content-Length', async () => {
+    await using server = await openH2Server(() => new Promise(() => {}));
+    await using client = await server.connect();
+    const uploader = new Uploader(client);
+    for (let at = 0; at < (2 * connectionBytes) / frameBytes; at += 1) {
+      client.request(2 * at + 1, postFields('/', [['content-length', '1']]), { endStream: false });
+      expect(await uploader.send(2 * at + 1, frameBytes)).toBe(true);
+      expect(client.outcome(2 * at + 1).resetCode).toBe(errorCode.protocol);
+    }
+  });
+
+  it('is given back for content that nobody has read when its body is closed', async () => {
+    const requests: ProxyRequest[] = [];
+    await using server = await openH2Server((request) => {
+      requests.push(request);
+      return new Promise(() => {});
+    });
+    await using client = await server.connect();
+    const uploader = new Uploader(client);
+    for (let at = 0; at < (3 * connectionBytes) / streamWindowBytes; at += 1) {
+      client.request(2 * at + 1, postFields(), { endStream: false });
+      expect(await uploader.send(2 * at + 1, streamWindowBytes)).toBe(true);
+      requests[at]?.body?.close();
+    }
+  });
+
+  it('is given back for streams that the client resets', async () => {
+    await using server = await openH2Server(() => new Promise(() => {}));
+    await using client = await server.connect();
+    const uploader = new Uploader(client);
+    for (let at = 0; at < (3 * connectionBytes) / streamWindowBytes; at += 1) {
+      client.request(2 * at + 1, postFields(), { endStream: false });
+      expect(await uploader.send(2 * at + 1, streamWindowBytes)).toBe(true);
+      client.reset(2 * at + 1);
+    }
+  });
+
+  it('is given back early while streams that are not read hold some of it', async () => {
+    await using server = await openH2Server((request) =>
+      request.target === '/held' ? new Promise(() => {}) : readWhole(request),
+    );
+    await using client = await server.connect();
+    const uploader = new Uploader(client);
+    for (const stream of [1, 3]) {
+      client.request(stream, postFields('/held'), { endStream: false });
+      expect(await uploader.send(stream, streamWindowBytes)).toBe(true);
+    }
+    client.request(5, postFields(), { endStream: false });
+    expect(await uploader.send(5, 432 * kibibyte)).toBe(true);
+    expect(uploader.windowBytes).toBeGreaterThanOrEqual(streamWindowBytes);
+    expect(await uploader.send(5, 4 * connectionBytes)).toBe(true);
+    client.data(5, '', { endStream: true });
+    expect((await client.whenOver(5)).body.toString()).toBe(String(432 * kibibyte + 4 * connectionBytes));
+  });
+});
+
+it('a stream that is reset while it waits for the window of its connection is forgotten', async () => {
+  class Marker {}
+  const settled: number[] = [];
+  await using server = await openH2Server(() => {
+    const marker = new Marker();
+    const chunk = Buffer.alloc(128 * kibibyte);
+    return {
+      status: 200,
+      fields: [],
+      body: { kind: 'bytes', sizeBytes: chunk.length, chunks: [chunk] },
+      onDelivered: ({ bytesSent }) => settled.push(bytesSent, Number(marker instanceof Marker)),
+    };
+  });
+  await using client = await server.connect();
+  for (let stream = 1; stream < 400; stream += 2) {
+    client.request(stream, getFields());
+    client.reset(stream);
+  }
+  await client.roundTrip();
+  expect(settled).toHaveLength(400);
+  server.requests.length = 0;
+  expect(queryObjects(Marker, { format: 'count' })).toBeLessThan(10);
+});
+
+it('a response that its client does not take in time gives its place back, though its request has not ended', async () => {
+  const clock = createFakeClock();
+  const limits = { idleTimeoutMs: 10_000, streamsPerConnection: 1 };
+  const fields = Array.from({ length: 100 }, (_, at) => [`x-${at}`, 'x'.repeat(60 * kibibyte)] as const);
+  const delivered: boolean[] = [];
+  await using server = await openH2Server(
+    ({ target }) =>
+      target === '/next'
+        ? textResponse('next')
+        : { status: 204, fields, body: { kind: 'none' }, onDelivered: ({ complete }) => delivered.push(complete) },
+    { now: clock.now, after: clock.after, limits },
+  );
+  await using client = await server.connect();
+  client.socket.pause();
+  client.request(1, postFields(), { endStream: false });
+  await expect.poll(() => server.requests.length).toBe(1);
+  for (let step = 0; step < 3; step += 1) clock.advance(5_000);
+  expect(delivered).toEqual([false]);
+  client.socket.resume();
+  client.request(3, getFields('/next'));
+  expect((await client.whenOver(3)).status).toBe(200);
+  expect(client.outcome(1)).toMatchObject({ isEnded: true, resetCode: errorCode.none });
+});
+
+describe('a client that makes its header table smaller', () => {
+  /** The first bytes of the field sections that the client got on each of these streams. */
+  const firstBytes = (client: H2RawClient, streams: readonly number[]) =>
+    streams.map(
+      (wanted) => client.frames.find(({ type, stream }) => type === frameType.headers && stream === wanted)?.payload[0],
+    );
+
+  it('is told at the beginning of the next field section that ours is empty (RFC 9113 §4.3.1)', async () => {
+    await using server = await openH2Server(() => textResponse('x'));
+    // The client begins with a table of no bytes.
+    await using client = await server.connect();
+    for (const stream of [1, 3]) {
+      client.request(stream, getFields());
+      await client.whenOver(stream);
+    }
+    client.frame(frameType.settings, 0, 0, settingsPayload([setting.tableSize, 8192]));
+    client.request(5, getFields());
+    await client.whenOver(5);
+    client.frame(frameType.settings, 0, 0, settingsPayload([setting.tableSize, 100], [setting.tableSize, 200]));
+    client.request(7, getFields());
+    await client.whenOver(7);
+    client.request(9, getFields());
+    await client.whenOver(9);
+    const [update, status] = [0x20, 0x88];
+    expect(firstBytes(client, [1, 3, 5, 7, 9])).toEqual([update, status, status, update, status]);
+    expect(client.outcome(7)).toMatchObject({ status: 200, isEnded: true });
+  });
+});
+
+it('GOAWAY never names a later stream than an earlier GOAWAY (RFC 9113 §6.8)', async () => {
+  await using server = await openH2Server(() => new Promise(() => {}));
+  await using client = await server.connect();
+  client.request(1, getFields());
+  await expect.poll(() => server.requests.length).toBe(1);
+  server.server.drain();
+  await client.until(() => client.goawayCode !== undefined);
+  client.request(3, getFields());
+  client.frame(frameType.ping, 0, 0, Buffer.alloc(1));
+  await client.closed;
+  const goaways = client.frames.filter(({ type }) => type === frameType.goaway);
+  expect(goaways.map(({ payload }) => [payload.readUInt32BE(0), payload.readUInt32BE(4)])).toEqual([
+    [1, errorCode.none],
+    [1, errorCode.frameSize],
+  ]);
+});
+
+it('requests beyond what their client takes wait, even those of one write', async () => {
+  const field = ['x', 'x'.repeat(16 * kibibyte)] as const;
+  await using server = await openH2Server(() => textResponse('', { fields: [field] }));
+  await using client = await server.connect();
+  client.socket.pause();
+  const count = 1_500;
+  client.socket.cork();
+  // A literal with indexing first; then the fields are a byte each.
+  for (let at = 0; at < count; at += 1) {
+    const section = Buffer.from([0x82, 0x86, 0x84, ...(at === 0 ? [0x41, 1, 0x61] : [0xbe])]);
+    client.frame(frameType.headers, flag.endHeaders | flag.endStream, 2 * at + 1, section);
+  }
+  client.socket.uncork();
+  await expect.poll(() => server.requests.length).toBeGreaterThan(0);
+  const [socket] = server.sockets;
+  await expect.poll(() => socket?.isPaused()).toBe(true);
+  expect(socket?.writableLength).toBeLessThan(1024 * kibibyte);
+  client.socket.resume();
+  await client.whenOver(2 * count - 1);
+  const heads = client.frames.filter(({ type }) => type === frameType.headers);
+  expect(heads).toHaveLength(count);
+});
