@@ -283,15 +283,11 @@ export function prepareStatements(database: DatabaseSync) {
   };
 }
 
-/**
- * What a row is ranked by; undefined for an order that the index does not know. The time of a response is the number after its name
- * in the metadata; no text in JSON contains the name with its quotation marks. Parsing all metadata would take twice as long, and
- * fail at a damaged row, which has some rank this way.
- */
+/** What a row is ranked by; undefined for an order that the index does not know. A damaged row has some rank. */
 const rankColumns = {
   key: 'key',
   size: 'size_bytes',
-  age: `CAST(substr(metadata, instr(metadata, '"responseAt":') + 13, 20) AS REAL)`,
+  age: "CAST(IIF(json_valid(metadata), json_extract(metadata, '$.responseAt'), 0) AS REAL)",
   used: undefined,
 } as const;
 
