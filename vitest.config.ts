@@ -11,6 +11,7 @@ const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compi
 /** Test files that take long, need other programs, or repeat suites over other wires: see test/README.md. */
 const thorough = [
   'test/clients/*.test.ts',
+  'test/dashboard/{browser,scale}.test.ts',
   'test/faults/*.test.ts',
   'test/contract/shared-store.test.ts',
   'test/listener/http1/given-back.test.ts',

@@ -338,3 +338,55 @@ describe('the architecture of src', () => {
     expect(banned.map((file) => file.name)).toEqual([]);
   });
 });
+
+/** The files of src whose code a browser can run too, so that the dashboard uses the words of the commands. */
+const sharedWithBrowser = new Set(['src/cli/admin/explain-text.ts', 'src/cli/text-sections.ts']);
+
+describe('the architecture of the dashboard', () => {
+  const project = join(root, '..');
+  const sources = readdirSync(join(project, 'dashboard/src'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
+    .map((entry) => relative(project, join(entry.parentPath, entry.name)));
+  const statements = sources.flatMap((name) =>
+    [...readFileSync(join(project, name), 'utf8').matchAll(importStatement)].map(([text, from = '']) => ({
+      name,
+      isType: /^(?:import|export) type\b/.test(text),
+      to: from.startsWith('.') ? relative(project, join(project, dirname(name), from)) : from,
+    })),
+  );
+
+  it('finds the source', () => expect(statements.length).toBeGreaterThan(80));
+
+  it('imports from the server only types, and code that a browser can run', () => {
+    const strays = statements
+      .filter(({ to, isType }) => to.startsWith('src/') && !isType && !sharedWithBrowser.has(to))
+      .map(({ name, to }) => `${name} → ${to}`);
+    expect(strays).toEqual([]);
+    const needsNode = [...sharedWithBrowser].filter((name) =>
+      /from 'node:|\bBuffer\b/.test(readFileSync(join(project, name), 'utf8')),
+    );
+    expect(needsNode).toEqual([]);
+  });
+
+  it('bundles two packages', () => {
+    const packagesOf = statements.map(({ to }) => to).filter((to) => !/^(?:dashboard|src)\//.test(to));
+    expect(new Set(packagesOf)).toEqual(new Set(['preact', 'preact/hooks', 'uplot']));
+  });
+
+  it('keeps the document and the network out of its model', () => {
+    const impure = sources
+      .filter((name) => name.startsWith('dashboard/src/model/'))
+      .filter((name) =>
+        /\b(?:document|window|location)\.|\b(?:fetch|setTimeout)\(|\bDate\.now|\bMath\.random/.test(
+          readFileSync(join(project, name), 'utf8'),
+        ),
+      );
+    expect(impure).toEqual([]);
+  });
+
+  it('is imported by no file of the server', () => {
+    expect(
+      importsOf(true).filter(({ file, specifier }) => resolved(file, specifier).startsWith('../dashboard')),
+    ).toEqual([]);
+  });
+});

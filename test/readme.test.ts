@@ -125,7 +125,7 @@ describe('the other blocks of the README', () => {
 });
 
 describe('the documents', () => {
-  const documents = ['.', 'src', 'test', 'docs', 'assets', 'bench'].flatMap((place) => markdownIn(place));
+  const documents = ['.', 'src', 'test', 'docs', 'assets', 'bench', 'dashboard'].flatMap((place) => markdownIn(place));
 
   it('are found', () => expect(documents.length).toBeGreaterThan(4));
 

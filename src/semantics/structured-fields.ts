@@ -3,11 +3,6 @@
 import { type InnerList, type Item, parseList, parseDictionary as parseMembers } from 'structured-headers';
 import { trimWhitespace } from '../http/fields.ts';
 
-declare global {
-  /** A browser type that the declarations of structured-headers use. Without it they do not compile on Node. */
-  type BufferSource = NodeJS.BufferSource;
-}
-
 /** A dictionary member by its type (RFC 9651 §3.3), without its parameters. */
 export type StructuredValue =
   /** At most 15 digits. */

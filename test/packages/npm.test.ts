@@ -28,6 +28,7 @@ describe('the files', () => {
   itPackaged([], 'are those that users need', async () => {
     const needed = [
       ...['bin/rangeway.js', 'dist/index.js', 'dist/index.d.ts', 'dist/cli/main.js', 'dist/man/rangeway.1'],
+      ...['dist/dashboard/index.html', 'dist/dashboard/LICENSES.md'],
       ...['config.schema.json', 'config.example.json', 'assets/demo/range-test.mp4', 'docs/operations.md'],
       ...['packaging/systemd/rangeway.service', 'packaging/systemd/rangeway.socket'],
       ...['LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'package.json'],
@@ -40,7 +41,7 @@ describe('the files', () => {
       /^(?:LICENSE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json|config\.(?:schema|example)\.json)$/,
       /^bin\/[\w-]+\.js$/,
       /^assets\/demo\/[\w.-]+$/,
-      /^docs\/[\w-]+\.md$/,
+      /^docs\/(?:[\w-]+\.md|images\/[\w-]+\.png)$/,
       /^packaging\/systemd\/rangeway\.(?:service|socket)$/,
       /^dist\/man\/rangeway\.1$/,
       /^dist\/dashboard\//,

@@ -12,7 +12,7 @@ import { parseContentRange } from '../../semantics/range.ts';
 import { decideStoring, type StoringPolicy } from '../../semantics/storing.ts';
 import { effectiveEntityTag, parseEntityTag, strongValidator } from '../../semantics/validator.ts';
 import { varyNames } from '../../semantics/vary.ts';
-import { describeRefusal } from '../admin/explain.ts';
+import { describeRefusal } from '../admin/explain-text.ts';
 import { duration, sizeText } from '../text-sections.ts';
 import type { Observations, ProbeAnswer, Reply } from './questions.ts';
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ChosenExplanation } from '../../../src/cache/explain/explanation.ts';
-import { formatExplanation } from '../../../src/cli/admin/explain.ts';
+import { formatExplanation } from '../../../src/cli/admin/explain-text.ts';
 import type { Explanation } from '../../../src/delivery/explanation.ts';
 
 const nothing: Explanation = {
