@@ -154,7 +154,7 @@ describe.each([1, 2])('with --workers %i', (workers) => {
       ];
       expect((await buffer(response)).equals(body)).toBe(true);
       expect(response.headers['cache-status']).toMatch(cacheStatus);
-      await server.waitFor(new RegExp(`GET ${path} 200`));
+      await server.waitFor(new RegExp(`GET +200 .* ${path}`));
       expect(await server.stop('SIGTERM'), server.output()).toBe(0);
     }
   });
