@@ -91,18 +91,14 @@ interface Presence {
   readonly spans: readonly { readonly start: number; readonly end: number }[] | undefined;
 }
 
-/** Resolves with the stored bytes of an entry; undefined where it is gone meanwhile, or the request fails. */
-async function presenceOf(
-  entry: EntryStatus & { readonly presentBytes?: number },
-  server: AdminServer,
-  needsSpans: boolean,
-): Promise<Presence | undefined> {
+/** Resolves with the stored bytes of an entry: only their number where spans are not needed, or the entry is gone meanwhile. */
+async function presenceOf(entry: EntryStatus, server: AdminServer, needsSpans: boolean): Promise<Presence> {
   if (entry.isComplete) return { bytes: entry.sizeBytes, spans: [{ start: 0, end: entry.sizeBytes }] };
-  if (entry.presentBytes !== undefined && !needsSpans) return { bytes: entry.presentBytes, spans: undefined };
+  if (!needsSpans) return { bytes: entry.presentBytes, spans: undefined };
   const query = new URLSearchParams({ key: entry.key });
   const path = `/api/v1/entries/${encodeURIComponent(entry.generation)}?${query}`;
   const reply = await askAdmin(server, { method: 'GET', path, wants: 'presentBytes', timeoutMs: TIMEOUT_MS });
-  if (reply.kind !== 'answered') return undefined;
+  if (reply.kind !== 'answered') return { bytes: entry.presentBytes, spans: undefined };
   const { presentBytes, present } = reply.value as EntryDetails;
   return { bytes: presentBytes, spans: present };
 }
@@ -111,7 +107,7 @@ async function presenceOf(
 interface Table {
   readonly head: string;
   /** `now` is in epoch milliseconds. */
-  format(entry: EntryStatus, presence: Presence | undefined, now: number): string;
+  format(entry: EntryStatus, presence: Presence, now: number): string;
 }
 
 /** Cells of a coverage bar. */
@@ -126,8 +122,8 @@ function createTable(hasCoverage: boolean, paint: Painter): Table {
     head: paint.bold(format(['SIZE', 'PRESENT', 'STATUS', 'AGE'], 'URI').trimEnd()).concat('\n'),
     format(entry, presence, now) {
       const { sizeBytes, status, responseAt, uri } = entry;
-      const text = presentText(entry, presence?.bytes);
-      const bar = hasCoverage ? `${paint.cyan(coverageBar(presence?.spans ?? [], sizeBytes, BAR))} ` : '';
+      const text = presentText(entry, presence.bytes);
+      const bar = hasCoverage ? `${paint.cyan(coverageBar(presence.spans ?? [], sizeBytes, BAR))} ` : '';
       const age = duration(Math.max(0, now - responseAt));
       const remarks = remarksOf(entry);
       const cells = [sizeText(sizeBytes), `${bar}${text}`, statusText(status, paint), age];
