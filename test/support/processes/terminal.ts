@@ -33,6 +33,9 @@ import json, os, pty, sys
 given = json.loads(sys.argv[1])
 pid, terminal = pty.fork()
 if pid == 0:
+    # Node and the commands decide about colours by these; the terminal alone is to decide.
+    for name in ("CI", "FORCE_COLOR", "NO_COLOR"):
+        os.environ.pop(name, None)
     os.environ.update(given["environment"])
     os.execv(given["command"][0], given["command"])
 shown, seen = b"", 0

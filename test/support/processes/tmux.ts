@@ -29,9 +29,11 @@ export async function openTerminal(
   environment: Record<string, string> = {},
 ): Promise<Terminal> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-tmux-'));
+  // Node and the commands decide about colours by these; the terminal alone is to decide.
+  const { CI: _ci, FORCE_COLOR: _forced, NO_COLOR: _refused, ...inherited } = process.env;
   const tmux = async (...args: readonly string[]): Promise<string> => {
     const { stdout } = await execute('tmux', ['-S', join(dir, 'socket'), '-f', '/dev/null', ...args], {
-      env: { ...process.env, LC_ALL: 'C.UTF-8', TERM: 'xterm-256color' },
+      env: { ...inherited, LC_ALL: 'C.UTF-8', TERM: 'xterm-256color' },
     });
     return stdout;
   };
