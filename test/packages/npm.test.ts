@@ -40,6 +40,7 @@ describe('the files', () => {
     const known = [
       /^(?:LICENSE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json|config\.(?:schema|example)\.json)$/,
       /^bin\/[\w-]+\.js$/,
+      /^examples\/[\w.-]+\.ts$/,
       /^assets\/demo\/[\w.-]+$/,
       /^docs\/(?:[\w-]+\.md|images\/[\w-]+\.png)$/,
       /^packaging\/systemd\/rangeway\.(?:service|socket)$/,
