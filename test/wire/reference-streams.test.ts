@@ -95,7 +95,7 @@ describe('a stream of requests', () => {
     });
     await fc.assert(property, { numRuns: runs });
     // Enough random streams stay valid.
-    expect(answered).toBeGreaterThan(runs);
+    expect(answered).toBeGreaterThan(runs / 2);
   });
 
   it('has the same answers in one piece and in two', { timeout }, async () => {
