@@ -47,8 +47,12 @@ const openTwo =
     return alternating([first.front, second.front]);
   };
 
-storeContract('two disk stores on one directory, bodies in files', openTwo(), { blockSizeBytes: 40_000 });
+storeContract('two disk stores on one directory, bodies in files', openTwo(), {
+  blockSizeBytes: 40_000,
+  isOneProcess: false,
+});
 storeContract(
   'two tiered disk stores on one directory',
   openTwo((store, now) => createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), store, now)),
+  { isOneProcess: false },
 );

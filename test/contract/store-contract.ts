@@ -33,7 +33,11 @@ export type OpenStore = (
 ) => Promise<Store>;
 
 /** Defines the suite for a store. Bodies are a few blocks of `blockSizeBytes` long. */
-export function storeContract(name: string, create: CreateStore, { blockSizeBytes = 1024 } = {}): void {
+export function storeContract(
+  name: string,
+  create: CreateStore,
+  { blockSizeBytes = 1024, isOneProcess = true } = {},
+): void {
   const openStore: OpenStore = async (maxBlocks = 4096, options = {}) => {
     const now = () => 1_700_000_000_000;
     const store = await create({ maxSizeBytes: maxBlocks * blockSizeBytes, blockSizeBytes, now, ...options });
@@ -48,7 +52,7 @@ export function storeContract(name: string, create: CreateStore, { blockSizeByte
     describe('pins', () => pins(openStore, blockSizeBytes));
     describe('finding and changing', () => finding(openStore, blockSizeBytes));
     describe('removing by tag', () => tags(openStore, blockSizeBytes));
-    describe('listing', () => listing(openStore, blockSizeBytes));
+    describe('listing', () => listing(openStore, blockSizeBytes, isOneProcess));
     describe('room', () => room(openStore, blockSizeBytes));
     it('behaves as the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes));
   });
