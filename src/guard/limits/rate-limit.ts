@@ -141,6 +141,8 @@ export class LeakyBuckets {
   }
 
   #makeRoom(now: number): void {
+    // An iterator that is not moved keeps every table that the map has had since.
+    if (this.#overAt.size === 0) this.#round = this.#overAt.entries();
     for (let looks = 0; looks < SWEPT_NAMES && this.#overAt.size > 0; looks += 1) {
       const [name, overAt] = this.#next();
       if (overAt <= now) this.#overAt.delete(name);
