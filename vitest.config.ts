@@ -10,14 +10,18 @@ const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compi
 
 /** Test files that take long, need other programs, or repeat suites over other wires: see test/README.md. */
 const thorough = [
+  'test/bench/road.test.ts',
   'test/clients/*.test.ts',
   'test/dashboard/{browser,scale}.test.ts',
   'test/faults/*.test.ts',
   'test/contract/shared-store.test.ts',
-  'test/listener/http1/given-back.test.ts',
-  'test/process/{large-body,leaks,load,log,ranges-from-disk,workers,workers-fill}.test.ts',
-  'test/store/{disk-store-kill,sharing-processes}.test.ts',
-  'test/wire/over-*.test.ts',
+  'test/listener/http1/{given-back,moved-from-disk}.test.ts',
+  'test/origin/timeouts.test.ts',
+  'test/process/{client-limits,fields,large-body,leaks,load,log,ranges-from-disk}.test.ts',
+  'test/process/{systemd,terminal-output,workers,workers-fill}.test.ts',
+  'test/scenario/{fleet-traffic,random-ranges,random-traffic-disk}.test.ts',
+  'test/store/{disk-store-kill,index-plans,sharing-processes}.test.ts',
+  'test/wire/{http2-storm,over-*}.test.ts',
 ];
 
 /** Test files of the packages, which are built for them. */

@@ -1,6 +1,6 @@
 /**
- * Remembers what happened to the last requests, and to the entries of a key: for an operator who asks why a request was not a hit.
- * Plain hits are remembered only while someone reads. Everything is bounded, and secrets are redacted as in the log.
+ * Remembers what happened to the last requests, and to the entries of a key, so that an operator sees why a request was not a hit.
+ * Plain hits are remembered only for some seconds after a reading. Everything is bounded, and secrets are redacted as in the log.
  */
 
 import type { FillEvent, RemovalEvent, RequestEvent, ServerEvent } from './events.ts';
@@ -87,7 +87,7 @@ export class Decisions {
     this.#watch = new Watch({ lastsMs, after, onEnd: () => undefined });
   }
 
-  /** Takes an event. A plain hit that nobody watches costs a comparison. */
+  /** Takes an event. A plain hit without a viewer costs a comparison. */
   note(event: ServerEvent): void {
     if (event.kind === 'request') {
       if (event.outcome === 'hit' && event.error === undefined && !this.#watch.isOn) return;

@@ -289,7 +289,7 @@ class Interview {
   async #settleAdmin(): Promise<{ readonly admin: ChosenConfig['admin']; readonly token: string | undefined }> {
     let place = 'socket';
     const question =
-      'Who may use the API (purge, metrics, reload)? "socket": this user only; "off": nobody; [host:]port: also those with a token';
+      'Who may use the API (purge, metrics, reload)? "socket": this user only; "off": no program; [host:]port: also those with a token';
     await this.#settleBy('--admin', this.#flags.admin, question, place, async (answer) => {
       place = answer;
       if (answer === 'socket') return undefined;

@@ -55,7 +55,7 @@ export class Http2RequestBody implements BodyStream, AsyncIterator<Uint8Array, u
     return this.#receivedBytes;
   }
 
-  /** Takes content. Returns whether it was dropped, because nobody will read it. */
+  /** Takes content. Returns whether it was dropped, because the reader has closed the body. */
   receive(bytes: Buffer): boolean {
     this.#receivedBytes += bytes.length;
     if (this.#isClosed || this.#error !== undefined) return true;
@@ -119,7 +119,7 @@ export class Http2RequestBody implements BodyStream, AsyncIterator<Uint8Array, u
     this.#waiting = undefined;
   }
 
-  /** Drops what nobody has read. Returns how many bytes that were. */
+  /** Drops the bytes that were not read. Returns their number. */
   drop(): number {
     const droppedBytes = this.#keptBytes;
     this.#isClosed = true;
