@@ -15,12 +15,12 @@ const thorough = [
   'test/dashboard/{browser,scale}.test.ts',
   'test/faults/*.test.ts',
   'test/contract/shared-store.test.ts',
-  'test/listener/http1/{given-back,moved-from-disk}.test.ts',
+  'test/listener/http1/given-back.test.ts',
   'test/origin/timeouts.test.ts',
   'test/process/{client-limits,fields,large-body,leaks,load,log,ranges-from-disk}.test.ts',
-  'test/process/{systemd,terminal-output,workers,workers-fill}.test.ts',
-  'test/scenario/{fleet-traffic,random-ranges,random-traffic-disk}.test.ts',
-  'test/store/{disk-store-kill,index-plans,sharing-processes}.test.ts',
+  'test/process/{reload,secrets,systemd,terminal-output,workers,workers-fill}.test.ts',
+  'test/scenario/{random-ranges,random-traffic-disk}.test.ts',
+  'test/store/{disk-store-kill,sharing-processes}.test.ts',
   'test/wire/{http2-storm,over-*}.test.ts',
 ];
 
