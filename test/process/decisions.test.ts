@@ -81,7 +81,9 @@ describe.each([1, 2])('with %d workers', (workers) => {
     expect((await ask('POST', '/api/v1/purge', { url: `${server.url}/song-20` })).json).toEqual({ entries: 1 });
     const ofKey = await decided(`key=${encodeURIComponent(key)}`);
     expect(ofKey[0]).toMatchObject({ event: 'purged' });
-    expect(ofKey.at(-1)).toMatchObject({ outcome: 'miss', reason: 'uri-miss', originBytes: 20, sentBytes: 20 });
+    // The transfer or the request may end first.
+    const miss = { outcome: 'miss', reason: 'uri-miss', originBytes: 20, sentBytes: 20 };
+    expect(ofKey.slice(-2)).toContainEqual(expect.objectContaining(miss));
     expect((await ask('GET', '/api/v1/decisions?uri=a&key=b')).status).toBe(400);
   });
 });
