@@ -61,7 +61,7 @@ describe('the examples', () => {
       const session = connect(url);
       const stream = session.request({ ':path': '/file', range: 'bytes=0-9' });
       expect(await text(stream)).toBe('0123456789');
-      session.close();
+      await new Promise<void>((resolve) => session.close(resolve));
     }));
 
   it('fetch.ts', async () => {

@@ -164,7 +164,7 @@ async function overHttp2({ https }: Ports, client: number, timed: Timed): Promis
       expect(isPeriodic(body, start)).toBe(true);
     });
   }
-  session.close();
+  await new Promise<void>((resolve) => session.close(resolve));
 }
 
 /** Checks that the next process finds the stored bodies, and that their bytes are right. */

@@ -74,7 +74,7 @@ describe('many streams', () => {
       return size === `/${index}`.length * 5_000;
     });
     expect((await Promise.all(answers)).every(Boolean)).toBe(true);
-    client.close();
+    await new Promise<void>((resolve) => client.close(resolve));
   });
 
   it('that run one after the other never exceed the limit', async () => {

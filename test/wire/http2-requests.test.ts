@@ -184,7 +184,7 @@ describe('a request', () => {
     let text = '';
     for await (const chunk of stream.setEncoding('utf8')) text += chunk;
     expect(text).toBe(String(body.length));
-    client.close();
+    await new Promise<void>((resolve) => client.close(resolve));
   });
 
   it('with Expect gets 100 when its body is read, and not before', async () => {

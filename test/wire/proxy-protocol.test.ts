@@ -95,7 +95,7 @@ describe('a trusted proxy', () => {
     socket.write(v1);
     const session = connectHttp2('http://localhost', { createConnection: () => socket });
     expect(await text(session.request())).toBe(JSON.stringify(client));
-    session.close();
+    await new Promise<void>((resolve) => session.close(resolve));
     expect(await answerTo(await dial(listener.port), v1 + get)).toContain(JSON.stringify(client));
   });
 });

@@ -119,7 +119,7 @@ describe('the protocol', () => {
       target: '/h2',
       peer: { address: '127.0.0.1' },
     });
-    session.close();
+    await new Promise<void>((resolve) => session.close(resolve));
   });
 });
 

@@ -107,7 +107,7 @@ describe('a lent buffer', () => {
       await expect.poll(() => lender.delivered).toBe(1);
       await expect.poll(() => lender.givenBack).toBe(lender.lent);
       expect(lender.mostOut).toBeLessThanOrEqual(4);
-      session.close();
+      await new Promise<void>((resolve) => session.close(resolve));
     },
   );
 
