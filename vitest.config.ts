@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 import { wireNames } from './test/support/wire/wire-names.ts';
 
 /** Random tests run fewer times over wires, which are slow, unless a number is stated. */
-const { RANGEWAY_TEST_RUNS = '30' } = process.env;
+const { RANGEWAY_TEST_RUNS = '10' } = process.env;
 
 /** Compile cache that all started processes share, so that each source file is compiled once. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
