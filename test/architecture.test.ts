@@ -127,6 +127,9 @@ const packages: Readonly<Record<string, RegExp>> = {
   'string-width': /^cli\/terminal\/style\.ts$/,
   'structured-headers': /^semantics\/structured-fields\.ts$/,
   undici: /^origin\/undici-origin\.ts$/,
+  'undici/lib/core/connect.js': /^origin\/undici-origin\.ts$/,
+  'undici/lib/core/errors.js': /^origin\/undici-origin\.ts$/,
+  'undici/lib/dispatcher/pool.js': /^origin\/undici-origin\.ts$/,
   zod: /^(config|admin)\//,
 };
 

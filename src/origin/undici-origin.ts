@@ -3,9 +3,15 @@
  * into one shared buffer, and copied from there into memory of their own size.
  */
 
+/// <reference path="./undici-parts.d.ts" />
+
 import type { OnReadOpts, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
+import type { buildConnector as Connecting, Dispatcher } from 'undici';
+// Not the main module of undici: on Node 24 it replaces the dispatcher that a program has set for its own `fetch`.
+import buildConnector from 'undici/lib/core/connect.js';
+import errors from 'undici/lib/core/errors.js';
+import Pool from 'undici/lib/dispatcher/pool.js';
 import { type Fields, wireFieldName } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { isSafeMethod } from '../semantics/method.ts';
@@ -257,7 +263,7 @@ interface SpareConnection {
 }
 
 /** Connects by the URL alone: its host is resolved, sent as SNI (never an IP address, RFC 6066 §3) and verified. */
-function createConnector(options: UndiciOriginOptions, spare?: SpareConnection): buildConnector.connector {
+function createConnector(options: UndiciOriginOptions, spare?: SpareConnection): Connecting.connector {
   const isTls = new URL(options.url).protocol === 'https:';
   // One for all connections, because it remembers TLS sessions.
   const connectTls = isTls ? buildConnector(connectorOptions(options, false)) : undefined;
@@ -300,7 +306,7 @@ export function createAlpnDialer(options: UndiciOriginOptions): () => Promise<TL
 function connectorOptions({ url, connectTimeoutMs, tls }: UndiciOriginOptions, allowH2: boolean) {
   const { ca, cert, key, rejectUnauthorized } = tls;
   const socketPath = socketPathOf(new URL(url));
-  const options: buildConnector.BuildOptions & { readonly preferH2: boolean } = {
+  const options: Connecting.BuildOptions & { readonly preferH2: boolean } = {
     timeout: connectTimeoutMs,
     allowH2,
     preferH2: allowH2,
