@@ -1,72 +1,14 @@
 /** Rangeway within a program: servers of Node, connect-style middleware, and Fetch. */
 
 import { once } from 'node:events';
-import { createServer, get, type RequestListener, request, type Server } from 'node:http';
-import { connect as connectHttp2, createServer as createHttp2Server, type Http2Server } from 'node:http2';
-import type { AddressInfo, Server as NetServer } from 'node:net';
+import { createServer, get, request } from 'node:http';
+import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
 import express from 'express';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createRangeway, EmbeddedConfigFault, type Rangeway, type ServerEvent } from '../../src/index.ts';
 import { RawClient } from '../support/clients/raw-client.ts';
 import { accept, echoOrigin, handshake } from '../support/clients/tunnels.ts';
-import { patternBytes } from '../support/values/pattern-body.ts';
-
-const size = 300_000;
-const whole = Buffer.from(patternBytes(0, size));
-let opened = new AsyncDisposableStack();
-
-afterEach(async () => {
-  const ended = opened;
-  opened = new AsyncDisposableStack();
-  await ended.disposeAsync();
-});
-
-async function listening(server: NetServer | Http2Server): Promise<string> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  opened.defer(() => {
-    if ('closeAllConnections' in server) (server as Server).closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-/** An origin without ranges that counts its requests. */
-async function openOrigin(): Promise<{ readonly url: string; readonly asked: string[]; readonly left: Promise<void> }> {
-  const asked: string[] = [];
-  const { promise: left, resolve } = Promise.withResolvers<void>();
-  const url = await listening(
-    createServer(async (incoming, response) => {
-      asked.push(`${incoming.method} ${incoming.url}`);
-      if (incoming.method === 'POST') {
-        const chunks: Buffer[] = [];
-        for await (const chunk of incoming) chunks.push(chunk);
-        response.end(Buffer.concat(chunks));
-      } else if (incoming.url === '/redirect') {
-        response.writeHead(302, { location: '/file' }).end();
-      } else if (incoming.url === '/hints') {
-        response.writeEarlyHints({ link: '</a.css>; rel=preload' });
-        response.end('hinted');
-      } else if (incoming.url === '/endless') {
-        response.once('close', resolve);
-        response.writeHead(200, { 'cache-control': 'no-store' });
-        response.write(whole);
-      } else {
-        response.writeHead(200, { 'cache-control': 'max-age=60', etag: '"v1"', 'content-length': size });
-        response.end(whole);
-      }
-    }),
-  );
-  return { url, asked, left };
-}
-
-async function open(...options: Parameters<typeof createRangeway>): Promise<Rangeway> {
-  const rangeway = await createRangeway(...options);
-  opened.defer(() => rangeway.close({ graceMs: 0 }));
-  return rangeway;
-}
-
-const serve = (listener: RequestListener) => listening(createServer(listener));
+import { atEnd, listening, open, openOrigin, serve, size, whole } from '../support/proxies/embedded-ground.ts';
 
 describe('the handler of node:http', () => {
   it('answers single and several ranges of an origin without ranges, and a HEAD and a 304 without content', async () => {
@@ -256,7 +198,7 @@ describe('several in one process', () => {
     const [first, second, third] = (await Promise.all(
       origins.map(({ url }) => createRangeway({ routes: [{ origin: url }] }, { emit })),
     )) as [Rangeway, Rangeway, Rangeway];
-    opened.defer(() => Promise.all([second.close(), third.close()]).then(() => undefined));
+    atEnd(() => Promise.all([second.close(), third.close()]).then(() => undefined));
     const url = await serve(first.handler);
     const file = () => new Request('http://a.example/file');
     for (const each of [first, second, third]) await (await each.fetch(file())).arrayBuffer();
