@@ -35,6 +35,7 @@ export class Journey {
   allowance: JourneyAllowance | undefined;
   #route: string | undefined;
   #presenter: Presenter | undefined;
+  #reportedBytes = 0;
   /** The request that responses are presented for. */
   #presented: ProxyRequest;
   readonly #request: ProxyRequest;
@@ -64,13 +65,18 @@ export class Journey {
       this.allowance?.leave(end);
       this.#emit(this.#event(presented, headAt, end, error));
     };
-    return { ...presented, onDelivered };
+    return { ...presented, onProgress: (bytes) => this.#report(bytes), onDelivered };
   }
 
   /** Returns the response for a request that failed. */
   respondWithError(thrown: unknown): ProxyResponse {
     const error = toProxyError(thrown);
     return this.respond(errorResponse(error), error);
+  }
+
+  #report(bytes: number): void {
+    this.#reportedBytes += bytes;
+    this.#emit({ kind: 'progress', what: 'sent', route: this.#route, bytes });
   }
 
   #event(sent: ProxyResponse, headAt: number, end: Delivery, error = end.error): RequestEvent {
@@ -91,6 +97,7 @@ export class Journey {
       status: sent.status,
       range: fieldValue(fields, 'range'),
       bytesSent: end.bytesSent,
+      reportedBytes: this.#reportedBytes,
       complete: end.complete,
       isMultipart: isMultipart(sent),
       outcome: answer?.outcome ?? 'none',

@@ -121,6 +121,8 @@ export interface ProxyResponse {
   readonly closeConnection?: boolean;
   /** The problem, where it is an error of our own: `presentProblem` converts the response to the form that the client prefers. */
   readonly problem?: ProblemDetails;
+  /** Called while a long body is sent, with the bytes that were handed to the connection since the last call. Does not throw. */
+  readonly onProgress?: ((bytes: number) => void) | undefined;
   /** Called once, when the response is over for the listener. Does not throw. */
   readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
 }

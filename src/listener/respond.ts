@@ -18,6 +18,7 @@ import {
   type ProxyResponse,
 } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { progressStepBytes } from '../telemetry/events.ts';
 import type { RateLimits } from './timeouts.ts';
 
 /** The head of a response, independent of the protocol. */
@@ -89,7 +90,9 @@ const bytesInTurn = 1024 * 1024;
 
 interface Progress {
   bytesSent: number;
+  reportedBytes: number;
   error: ProxyError | undefined;
+  readonly onProgress: ProxyResponse['onProgress'];
 }
 
 type StreamedBody = Extract<Body, { kind: 'stream' }>;
@@ -113,7 +116,7 @@ export function answer(outlet: ResponseOutlet, request: ProxyRequest, context: R
  * written becomes a 500. Never throws.
  */
 export function respond(outlet: ResponseOutlet, response: ProxyResponse, { now, pace }: ResponseContext): void {
-  const progress: Progress = { bytesSent: 0, error: undefined };
+  const progress: Progress = { bytesSent: 0, reportedBytes: 0, error: undefined, onProgress: response.onProgress };
   const { body } = response;
   const release = outlet.isSettled ? undefined : pace.watch(outlet, (error) => giveUp(outlet, error, progress));
   outlet.whenSettled((isWhole) => {
@@ -208,7 +211,7 @@ async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progre
       if (chunk === undefined) break;
       const sizeBytes = sizeOf(chunk);
       checkLength(progress.bytesSent + sizeBytes, body, 'more');
-      progress.bytesSent += sizeBytes;
+      addSent(progress, sizeBytes);
       turnBytes += sizeBytes;
       lent.add(chunk);
       if (!isTaken(outlet, chunk)) await outlet.room();
@@ -227,6 +230,14 @@ async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progre
   } finally {
     body.stream.close();
   }
+}
+
+function addSent(progress: Progress, sizeBytes: number): void {
+  progress.bytesSent += sizeBytes;
+  const bytes = progress.bytesSent - progress.reportedBytes;
+  if (bytes < progressStepBytes) return;
+  progress.onProgress?.(bytes);
+  progress.reportedBytes = progress.bytesSent;
 }
 
 /** Waits for content. If it does not come within this turn of the event loop, the head is sent without it. */

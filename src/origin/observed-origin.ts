@@ -6,7 +6,7 @@
 import type { Fields } from '../http/fields.ts';
 import type { BodyObserver } from '../http/observed-body.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { Emit, StartEvent } from '../telemetry/events.ts';
+import { type Emit, progressStepBytes, type StartEvent } from '../telemetry/events.ts';
 import { type Origin, type OriginRequest, type OriginResponse, observedResponse } from './origin.ts';
 
 /** The outcome of an exchange. */
@@ -76,6 +76,7 @@ class ObservedExchange implements BodyObserver {
   #headMs: number | undefined;
   #status: number | undefined;
   #receivedBytes = 0;
+  #reportedBytes = 0;
   #isOver = false;
 
   constructor(
@@ -103,6 +104,11 @@ class ObservedExchange implements BodyObserver {
 
   onChunk({ length }: Uint8Array): undefined {
     this.#receivedBytes += length;
+    const bytes = this.#receivedBytes - this.#reportedBytes;
+    if (bytes < progressStepBytes) return;
+    this.#reportedBytes = this.#receivedBytes;
+    const { route, emit } = this.#options;
+    emit({ kind: 'progress', what: 'received', route, bytes });
   }
 
   onEnd(_isWhole: boolean, thrown: unknown): void {
@@ -123,6 +129,7 @@ class ObservedExchange implements BodyObserver {
       status: end.status,
       isResent: this.#request.isResent === true,
       receivedBytes: end.receivedBytes,
+      reportedBytes: this.#reportedBytes,
       headMs: this.#headMs,
       durationMs: now() - this.#startedAt,
       isFailed: error?.source === 'origin',

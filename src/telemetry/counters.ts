@@ -11,6 +11,7 @@ import type {
   FillEvent,
   FleetEvent,
   LifeEvent,
+  ProgressEvent,
   RefusalEvent,
   RequestEvent,
   RevalidationEvent,
@@ -384,11 +385,15 @@ class RequestCounters {
     const id = status * maxMethods + (methods.get(method) ?? 0);
     const requests = numbers.requests.get(id) ?? this.#addRequests(numbers, id, event);
     requests.value += 1;
-    ofRoute.sentBytes.value += event.bytesSent;
+    ofRoute.sentBytes.value += event.bytesSent - (event.reportedBytes ?? 0);
     numbers.head.observe(event.headMs / 1000);
     numbers.duration.observe(event.durationMs / 1000);
     if (event.range !== undefined && method === 'GET') this.#noteRange(ofRoute, route, rangeResult(event));
     if (outcome !== 'hit' || event.error !== undefined || !event.complete) this.#noteTrouble(event, route);
+  }
+
+  send({ route = '', bytes }: ProgressEvent): void {
+    this.#sent.of(route).value += bytes;
   }
 
   #noteRange({ ranges }: RouteNumbers, route: string, result: RangeResult): void {
@@ -492,13 +497,26 @@ class OriginCounters {
     running.of().value += kind === 'begun' ? 1 : -1;
   }
 
-  endExchange({ route, status, error, isFailed, isResent, receivedBytes, headMs }: ExchangeEvent): void {
+  endExchange({
+    route,
+    status,
+    error,
+    isFailed,
+    isResent,
+    receivedBytes,
+    reportedBytes = 0,
+    headMs,
+  }: ExchangeEvent): void {
     this.#inFlight.of().value -= 1;
-    this.#received.of(route).value += receivedBytes;
+    this.#received.of(route).value += receivedBytes - reportedBytes;
     this.#retries.of(route).value += isResent ? 1 : 0;
     if (status !== undefined) this.#exchanges.of(route, `${Math.floor(status / 100)}xx`).value += 1;
     if (isFailed) this.#failures.of(route, error ?? '').value += 1;
     if (headMs !== undefined) this.#heads.of(route).observe(headMs / 1000);
+  }
+
+  receive({ route = '', bytes }: ProgressEvent): void {
+    this.#received.of(route).value += bytes;
   }
 
   revalidate({ result }: RevalidationEvent): void {
@@ -637,6 +655,7 @@ export function createCounting(role: ProcessRole, now: () => number): Counting {
     request: (event) => requests.end(event),
     begun: begin,
     called_off: begin,
+    progress: (event) => (event.what === 'sent' ? requests.send(event) : origins.receive(event)),
     exchange: (event) => origins.endExchange(event),
     revalidation: (event) => origins.revalidate(event),
     fill: (event) => origins.endFill(event),

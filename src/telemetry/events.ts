@@ -23,6 +23,8 @@ export interface RequestEvent {
   readonly range: string | undefined;
   /** Bytes of body handed to the client, and whether that was all. */
   readonly bytesSent: number;
+  /** How many of them were in progress events before; none by default. */
+  readonly reportedBytes?: number | undefined;
   readonly complete: boolean;
   /** Whether it was several parts of a representation (multipart/byteranges, RFC 9110 §14.6). */
   readonly isMultipart: boolean;
@@ -108,6 +110,8 @@ export interface ExchangeEvent {
   readonly isResent: boolean;
   /** Bytes of body received. */
   readonly receivedBytes: number;
+  /** How many of them were in progress events before; none by default. */
+  readonly reportedBytes?: number | undefined;
   /** Milliseconds from the request to the response's head, where one came, and to the end of its body. */
   readonly headMs: number | undefined;
   readonly durationMs: number;
@@ -215,8 +219,20 @@ export interface LogEvent {
   readonly message: string;
 }
 
+/** Part of a long body was transferred. The event at its end does not count these bytes again. */
+export interface ProgressEvent {
+  readonly kind: 'progress';
+  readonly what: 'sent' | 'received';
+  readonly route: string | undefined;
+  /** Bytes of body since the last such event of this transfer. */
+  readonly bytes: number;
+}
+
+/** Bytes of one transfer between two progress events. Shorter transfers have none. */
+export const progressStepBytes = 256 * 1024;
+
 /** Events that are counted or remembered, but not logged. */
-export type UnloggedEvent = RevalidationEvent | StartEvent | ConnectionEvent | RemovalEvent;
+export type UnloggedEvent = ProgressEvent | RevalidationEvent | StartEvent | ConnectionEvent | RemovalEvent;
 
 /** Any event of the core. */
 export type ServerEvent =

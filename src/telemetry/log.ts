@@ -144,6 +144,7 @@ function isLogged(event: ServerEvent): event is LoggedEvent {
     case 'begun':
     case 'called_off':
     case 'connection':
+    case 'progress':
     case 'removal':
     case 'revalidation':
       return false;

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createObservedOrigin, type ExchangeEnd, type ExchangeTracer } from '../../src/origin/observed-origin.ts';
 import type { OriginRequest, OriginResponse } from '../../src/origin/origin.ts';
-import type { ServerEvent } from '../../src/telemetry/events.ts';
+import { progressStepBytes, type ServerEvent } from '../../src/telemetry/events.ts';
 import { createFakeOrigin, type FakeExchange } from '../support/origins/fake-origin.ts';
 
 const request: OriginRequest = {
@@ -23,6 +23,7 @@ const ended = {
   status: 200,
   isResent: false,
   receivedBytes: 6,
+  reportedBytes: 0,
   headMs: 1,
   durationMs: 2,
   isFailed: false,
@@ -68,6 +69,21 @@ describe('an exchange', () => {
     expect(await read(received)).toBe(6);
     received.body.close();
     expect(ends()).toEqual([ended]);
+  });
+
+  it('with a long body reports its progress, and at its end what was reported', async () => {
+    const { origin, response, ends } = observe();
+    const chunk = new Uint8Array(progressStepBytes / 2 + 1);
+    const exchange = await origin.next();
+    exchange.head({});
+    for (let count = 0; count < 3; count += 1) void exchange.send(chunk);
+    exchange.end();
+    expect(await read(await response)).toBe(3 * chunk.length);
+    const reportedBytes = 2 * chunk.length;
+    expect(ends()).toEqual([
+      { kind: 'progress', what: 'received', route: 'files', bytes: reportedBytes },
+      { ...ended, receivedBytes: 3 * chunk.length, reportedBytes },
+    ]);
   });
 
   it.each<[what: string, answer: (exchange: FakeExchange) => void, end: object]>([

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Activity } from '../../src/admin/operations.ts';
+import { progressStepBytes } from '../../src/telemetry/events.ts';
 import { adminConfig, adminEnvironment, adminToken, findAdmin } from '../support/clients/admin-client.ts';
 import { openScriptedOrigin } from '../support/origins/scripted-origin.ts';
 import { startConfigured } from '../support/processes/rangeway-process.ts';
@@ -98,6 +99,46 @@ describe.each([1, 2])('the activity of a server with %i workers', (workers) => {
     await rest;
     expect(server.output()).not.toContain('did not end in time');
     expect(server.output()).not.toContain(cookie.split('=')[1]);
+  });
+});
+
+describe.each([1, 2])('the bytes of a long transfer, with %i workers', (workers) => {
+  it('are counted while it runs, and once', async () => {
+    const isSeen = Promise.withResolvers<void>();
+    const half = Buffer.alloc(2_000_000, 'x');
+    await using origin = await openScriptedOrigin(async ({ send }) => {
+      await send(
+        `HTTP/1.1 200 OK\r\nContent-Length: ${2 * half.length}\r\nCache-Control: max-age=60\r\nETag: "a"\r\n\r\n`,
+      );
+      await send(half);
+      await isSeen.promise;
+      await send(half);
+    });
+    const dir = await mkdtemp(join(root, 'server-'));
+    const config = {
+      ...{ listen: '127.0.0.1:0', workers, admin: adminConfig, routes: [{ origin: origin.url }] },
+      store: { dir: join(dir, 'store') },
+    };
+    await using server = await startConfigured(dir, config, adminEnvironment);
+    const { url } = await findAdmin(server);
+    const headers = { authorization: `Bearer ${adminToken}` };
+    const readBytes = async () => {
+      const response = await fetch(`${url}/api/v1/activity`, { headers });
+      return ((await response.json()) as Activity).bytes;
+    };
+    const download = fetch(`${server.url}/film`).then((response) => response.arrayBuffer());
+    const most = half.length - progressStepBytes;
+    await expect
+      .poll(readBytes)
+      .toEqual({
+        sent: expect.toSatisfy((bytes) => bytes > most),
+        fromOrigin: expect.toSatisfy((bytes) => bytes > most),
+      });
+    const { sent, fromOrigin } = await readBytes();
+    expect(Math.max(sent, fromOrigin)).toBeLessThanOrEqual(half.length);
+    isSeen.resolve();
+    expect((await download).byteLength).toBe(2 * half.length);
+    await expect.poll(readBytes).toEqual({ sent: 2 * half.length, fromOrigin: 2 * half.length });
   });
 });
 

@@ -23,6 +23,12 @@ const connection = (stage: 'opened' | 'closed', scheme: 'http' | 'https'): Serve
   stage,
   scheme,
 });
+const progress = (what: 'sent' | 'received', bytes: number): ServerEvent => ({
+  kind: 'progress',
+  what,
+  route: 'media',
+  bytes,
+});
 const life = { kind: 'life', addresses: [], message: '' } as const;
 const store = { kind: 'store', level: 'info', message: '', detail: undefined } as const;
 const refusal = {
@@ -63,6 +69,12 @@ describe('metrics of events', () => {
     [[{ ...missed, collapsed: true }, missed], 'rangeway_collapsed_requests_total{route="media"}', 1],
     [[sampleRequest], 'rangeway_collapsed_requests_total{route="media"}', 0],
     [[sampleRequest, { ...sampleRequest, bytesSent: 23 }], 'rangeway_sent_bytes_total{route="media"}', 123],
+    [
+      [progress('sent', 70), progress('sent', 20), { ...sampleRequest, bytesSent: 100, reportedBytes: 90 }],
+      'rangeway_sent_bytes_total{route="media"}',
+      100,
+    ],
+    [[progress('sent', 70)], 'rangeway_sent_bytes_total{route="media"}', 70],
     [[sampleRequest], 'rangeway_request_head_seconds_bucket{le="0.001",route="media",outcome="hit"}', 1],
     [[sampleRequest], 'rangeway_request_duration_seconds_bucket{le="0.0025",route="media",outcome="hit"}', 0],
     [[sampleRequest], 'rangeway_request_duration_seconds_bucket{le="0.005",route="media",outcome="hit"}', 1],
@@ -113,6 +125,12 @@ describe('metrics of events', () => {
     [[begun('exchange'), begun('exchange'), sampleExchange], 'rangeway_origin_exchanges_in_flight', 1],
     [[{ ...sampleExchange, isResent: true }, sampleExchange], 'rangeway_origin_retries_total{route="media"}', 1],
     [[sampleExchange, sampleExchange], 'rangeway_origin_received_bytes_total{route="media"}', 10_000],
+    [[progress('received', 4000)], 'rangeway_origin_received_bytes_total{route="media"}', 4000],
+    [
+      [progress('received', 4000), { ...sampleExchange, reportedBytes: 4000 }],
+      'rangeway_origin_received_bytes_total{route="media"}',
+      5000,
+    ],
     [[sampleExchange, { ...sampleExchange, ...reset }], 'rangeway_origin_head_seconds_count{route="media"}', 1],
     [[{ kind: 'revalidation', result: 'replaced' }], 'rangeway_revalidations_total{result="replaced"}', 1],
 
