@@ -128,12 +128,10 @@ describe.each([1, 2])('the bytes of a long transfer, with %i workers', (workers)
     };
     const download = fetch(`${server.url}/film`).then((response) => response.arrayBuffer());
     const most = half.length - progressStepBytes;
-    await expect
-      .poll(readBytes)
-      .toEqual({
-        sent: expect.toSatisfy((bytes) => bytes > most),
-        fromOrigin: expect.toSatisfy((bytes) => bytes > most),
-      });
+    await expect.poll(readBytes).toEqual({
+      sent: expect.toSatisfy((bytes) => bytes > most),
+      fromOrigin: expect.toSatisfy((bytes) => bytes > most),
+    });
     const { sent, fromOrigin } = await readBytes();
     expect(Math.max(sent, fromOrigin)).toBeLessThanOrEqual(half.length);
     isSeen.resolve();
