@@ -63,9 +63,9 @@ describe('the files', () => {
     const known = [
       /^(?:LICENSE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json|config\.(?:schema|example)\.json)$/,
       /^bin\/[\w-]+\.js$/,
-      /^examples\/[\w.-]+\.ts$/,
+      /^examples\/[\w.-]+\.(?:ts|conf|cfg|yaml|sh)$/,
       /^assets\/demo\/[\w.-]+$/,
-      /^docs\/(?:[\w-]+\.md|images\/[\w-]+\.png)$/,
+      /^docs\/(?:[\w-]+\.md|images\/[\w-]+\.(?:png|svg))$/,
       /^packaging\/systemd\/rangeway\.(?:service|socket)$/,
       /^dist\/man\/rangeway\.1$/,
       /^dist\/dashboard\//,

@@ -8,6 +8,9 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { it } from 'vitest';
 
+/** Folders of servers such as nginx, which an ordinary user's PATH may lack. */
+const systemFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
+
 /** The exit code and output of a program. */
 export interface ProgramResult {
   readonly code: number;
@@ -15,12 +18,10 @@ export interface ProgramResult {
   readonly stderr: string;
 }
 
-/** Returns the path of a program in PATH, or undefined. */
+/** Returns the path of a program in PATH or in a folder of system programs, or undefined. */
 export function findProgram(name: string): string | undefined {
   const { PATH = '' } = process.env;
-  return PATH.split(delimiter)
-    .map((dir) => join(dir, name))
-    .find(isExecutable);
+  return [...PATH.split(delimiter), ...systemFolders].map((dir) => join(dir, name)).find(isExecutable);
 }
 
 /** The timeout of a test. A browser on a busy machine is slow. */
