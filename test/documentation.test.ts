@@ -73,6 +73,31 @@ describe('docs/security.md', () => {
   });
 });
 
+describe('docs/scaling.md', () => {
+  const page = readRoot('docs/scaling.md');
+  const blocks = (language: string) =>
+    [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)\\n\`\`\`$`, 'gms'))].map(([, text = '']) => text);
+
+  it('has a configuration that is valid', () => {
+    expect(blocks('json')).toHaveLength(1);
+    for (const text of blocks('json')) expect(checkConfig(JSON.parse(text), '.')).toMatchObject({ kind: 'ok' });
+  });
+
+  it.each([
+    ['nginx', 'nginx.conf'],
+    ['haproxy', 'haproxy.cfg'],
+  ])('quotes lines of the example for %s', (language, file) => {
+    const known = new Set(
+      readRoot(`examples/${file}`)
+        .split('\n')
+        .map((line) => line.trim()),
+    );
+    const quoted = blocks(language).flatMap((text) => text.split('\n').map((line) => line.trim()));
+    expect(quoted.length).toBeGreaterThan(5);
+    expect(quoted.filter((line) => !known.has(line))).toEqual([]);
+  });
+});
+
 describe('config.schema.json', () => {
   it('is what `npm run schema` writes', () => expect(readRoot('config.schema.json')).toBe(formatJsonSchema()));
 

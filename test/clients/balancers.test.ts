@@ -256,7 +256,7 @@ describe.each([nginx, haproxy])('examples/$file', (balancer) => {
     }
 
     // A purge tells which node it did not reach.
-    const partly = await purge(nodes, path);
+    const partly = await purge(nodes.slice(0, 2), path);
     expect([partly.code, partly.stderr]).toEqual([
       1,
       expect.stringContaining(`not purged: 127.0.0.1:${lost.adminPort}\n`),
