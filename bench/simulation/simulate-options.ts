@@ -21,6 +21,8 @@ export type ParsedSimulateOptions =
 
 /** Sizes of a fleet in a run without `--nodes`. */
 export const defaultNodeCounts = [1, 3, 10, 30, 100, 300, 1000] as const;
+/** Each node takes some 100 KB of memory in each thread, with default options. */
+const mostNodes = 1000;
 const shortNodeCounts = [1, 3, 10, 30] as const;
 
 /** One option with a number: what it sets, from `min` to `max`, and by which factor its unit is larger than that of the scenario. */
@@ -85,7 +87,7 @@ const numbers: Readonly<Record<string, NumberOption>> = {
 export const simulateUsage = [
   'npm run simulate -- [options]',
   '',
-  `  --nodes N,…     sizes of the fleet, up to 10000 (${defaultNodeCounts.join(',')})`,
+  `  --nodes N,…     sizes of the fleet, up to ${mostNodes} (${defaultNodeCounts.join(',')})`,
   ...Object.entries(numbers).map(
     ([name, { key, help, unit }]) =>
       `  ${`--${name} N`.padEnd(15)} ${help} (${Number(defaultScenario[key as keyof typeof defaultScenario]) / unit})`,
@@ -129,8 +131,8 @@ export function parseSimulateOptions(args: readonly string[]): ParsedSimulateOpt
   const { nodes, svg } = values;
   const isShort = values['short'] === true;
   const nodeCounts = typeof nodes === 'string' ? nodes.split(',').map((each) => numberOf(each, true)) : undefined;
-  if (nodeCounts?.every((count) => count !== undefined && count >= 1 && count <= 10_000) === false) {
-    return { kind: 'refused', reason: '--nodes takes whole numbers from 1 to 10000, with commas between them' };
+  if (nodeCounts?.every((count) => count !== undefined && count >= 1 && count <= mostNodes) === false) {
+    return { kind: 'refused', reason: `--nodes takes whole numbers from 1 to ${mostNodes}, with commas between them` };
   }
   return {
     kind: 'ok',

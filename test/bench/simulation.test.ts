@@ -206,7 +206,7 @@ describe('npm run simulate', () => {
   });
 
   it.each([
-    [['--nodes', '0'], '--nodes takes whole numbers from 1 to 10000'],
+    [['--nodes', '10,1001'], '--nodes takes whole numbers from 1 to 1000'],
     [['--skew', 'x'], '--skew takes a number from 0 to 3'],
     [['--room', '0.5'], '--room takes a whole number from 1 to 1000000'],
     [['--speed', '1'], "Unknown option '--speed'"],
