@@ -288,6 +288,8 @@ describe('examples/envoy.yaml', () => {
     expect(route).toMatchObject({ timeout: '0s', retry_policy: { retry_on: 'connect-failure,refused-stream' } });
     const [cluster] = resources.clusters;
     expect(cluster.name).toBe(route.cluster);
+    const [protocol] = Object.values<object>(cluster.typed_extension_protocol_options);
+    expect(protocol).toMatchObject({ common_http_protocol_options: { idle_timeout: '60s' } });
     expect(cluster.lb_policy).toBe('RING_HASH');
     expect(cluster.load_assignment.endpoints[0].lb_endpoints).toHaveLength(3);
   });
