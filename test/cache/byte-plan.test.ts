@@ -17,6 +17,7 @@ function outlookWith(part: Partial<Outlook> & { readonly blocks?: readonly (read
     present: new SpanSet(blocks.map(([start, end]) => ({ start, end }))),
     fills: [],
     mayAskForParts: true,
+    isProbing: false,
     seekAheadBytes: 20,
     seekAheadMs: 0,
     growsOpenRanges: true,

@@ -21,6 +21,7 @@ function need(part: Partial<Need> & { readonly offset: number; readonly blocks?:
     present: new SpanSet(blocks.map(([start, end]) => ({ start, end }))),
     fills: [],
     mayAskForParts: true,
+    isProbing: false,
     seekAheadBytes: 20,
     seekAheadMs: 0,
     growsOpenRanges: true,
@@ -84,6 +85,12 @@ describe('a reader', () => {
     ],
     ['does not wait for a slow fill', { offset: 91, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, '90-100'],
     ['waits for a near fill, however slow it is', { offset: 60, seekAheadMs: 10, fills: [coming(40, 100, 0.1)] }, wait],
+    [
+      'waits while the answer to another request will show whether the origin has ranges',
+      { offset: 90, isProbing: true, fills: [coming(10)] },
+      'probe',
+    ],
+    ['does not wait for that answer if no fill brings the byte', { offset: 90, isProbing: true }, '90-100'],
     ['does not wait if seekAheadBytes is 0', { offset: 41, seekAheadBytes: 0, fills: [coming(40)] }, '40-100'],
   ])('%s: %o', (_name, part, expected) => {
     expect(decided(part)).toBe(expected);

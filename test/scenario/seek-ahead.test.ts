@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { turn } from '../support/clocks/turn.ts';
-import { createRangeOrigin, type RangeOrigin, type Transfer } from '../support/origins/range-origin.ts';
+import { asWhole, createRangeOrigin, type RangeOrigin, type Transfer } from '../support/origins/range-origin.ts';
 import {
   type Client,
   createWholeProxy,
@@ -73,6 +73,39 @@ describe('a reader ahead of a transfer', () => {
     const [, start, last] = /bytes (\d+)-(\d+)/.exec(contentRange ?? '') ?? [];
     await expectPart(far, Number(start), Number(last) + 1, whole);
     expect(origin.asked).toEqual(['whole', asked]);
+    first.finish();
+    await expectWhole(plain, whole);
+  });
+
+  it('asks once, where it is not known whether the origin has ranges, for several readers', async () => {
+    const { first, plain } = await begin({ fill: { seekAheadBytes: 2048 } });
+    const far = [20_000, 40_000, 60_000].map((start) => seek(`bytes=${start}-${start + 99}`));
+    const answer = await origin.take((reply) => asWhole(reply, size));
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    answer();
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    first.finish();
+    for (const [at, client] of far.entries())
+      await expectPart(client, 20_000 * (at + 1), 20_000 * (at + 1) + 100, whole);
+    await expectWhole(plain, whole);
+    expect(origin.asked).toEqual(['whole', 'bytes=19456-20479 if "v1"']);
+  });
+
+  it('gets its own transfer as soon as the answer to another shows that the origin has ranges', async () => {
+    const { first, plain } = await begin({ fill: { seekAheadBytes: 2048 } });
+    const far = [20_000, 40_000].map((start) => seek(`bytes=${start}-${start + 99}`));
+    const answer = await origin.take();
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    const second = expectPart(far[1] ?? expect.fail(), 40_000, 40_100, whole);
+    const transfer = answer();
+    await origin.give();
+    await second;
+    transfer.finish();
+    await expectPart(far[0] ?? expect.fail(), 20_000, 20_100, whole);
+    expect(origin.asked).toEqual(['whole', 'bytes=19456-20479 if "v1"', 'bytes=39936-40959 if "v1"']);
     first.finish();
     await expectWhole(plain, whole);
   });

@@ -431,7 +431,7 @@ async function entrySnapshot(
     : await readPresence(entry);
   const { mayAskForParts } = source;
   const asking = { mayAskForParts, seekAheadBytes, seekAheadMs, growsOpenRanges: growsOpenRanges(fill, sizeBytes) };
-  const outlook = { sizeBytes, blockSizeBytes, present, fills: [], ...asking };
+  const outlook = { sizeBytes, blockSizeBytes, present, fills: [], isProbing: false, ...asking };
   return { generation, response: metadata, isComplete, pinnedUntil, outlook };
 }
 

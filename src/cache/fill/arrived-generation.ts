@@ -91,6 +91,7 @@ export class ArrivedGeneration implements OpenGeneration {
       present: new SpanSet([{ start: 0, end: 1 }]),
       fills: [],
       mayAskForParts: false,
+      isProbing: false,
       seekAheadBytes: 0,
       seekAheadMs: 0,
       growsOpenRanges: false,

@@ -179,25 +179,29 @@ export class BodyReader {
       if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
       if (this.#has(offset)) continue;
       const supplied = this.#isLeftToAnother(offset, visitor) ? undefined : this.#demand(offset, end, visitor);
-      await this.#wait(offset, supplied?.kind === 'expected', reading);
+      await this.#wait(offset, supplied?.kind, reading);
       if (supplied !== undefined && !this.#has(offset)) throwRefusal(supplied, visitor);
     }
   }
 
-  /** Waits until a byte is present, or no fill brings it. A byte that is only expected is awaited for at most `seekAheadMs`. */
-  async #wait(offset: number, isExpected: boolean, reading: Reading): Promise<void> {
+  /**
+   * Waits until a byte is present, or no fill brings it. A byte that is only expected is awaited for at most `seekAheadMs`, and one
+   * that waits for the answer to a probe until that is there.
+   */
+  async #wait(offset: number, kind: Supply['kind'] | undefined, reading: Reading): Promise<void> {
     const { clock, policy, scheduler, waiters } = this.#parts;
     let isDue = false;
     const fallDue = () => {
       isDue = true;
       waiters.changed();
     };
-    const cancel = isExpected ? clock.after(policy.seekAheadMs, fallDue) : undefined;
+    const cancel = kind === 'expected' ? clock.after(policy.seekAheadMs, fallDue) : undefined;
     reading.waits += 1;
     try {
       await waiters.wait(() => {
         throwIfClosed(reading);
-        return isDue || this.#has(offset) || !scheduler.brings(offset);
+        const isAnswered = kind === 'probing' && !scheduler.isProbing;
+        return isDue || isAnswered || this.#has(offset) || !scheduler.brings(offset);
       });
     } finally {
       reading.waits -= 1;

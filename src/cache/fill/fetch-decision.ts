@@ -31,6 +31,8 @@ export interface Outlook {
   readonly fills: readonly FillProgress[];
   /** Whether the origin may be asked for a part of this generation. */
   readonly mayAskForParts: boolean;
+  /** Whether a part is requested just now whose answer will show whether the origin has ranges, which is not known yet. */
+  readonly isProbing: boolean;
   /** A reader waits for a fill that is at most this many bytes behind it. */
   readonly seekAheadBytes: number;
   /** A reader also waits for a fill that should reach it within this time, in milliseconds. */
@@ -51,11 +53,13 @@ export interface Need extends Outlook {
 
 /**
  * `wait`: a fill will bring the byte. `expect`: a fill should bring it within `seekAheadMs`; decide again after that time, because
- * the fill may slow down. `fetch`: request the span, which is whole blocks, or everything from byte 0 on.
+ * the fill may slow down. `probe`: a fill will bring the byte, but decide again when it is known whether the origin has ranges; until
+ * then one request for a part is enough, because each may bring the whole. `fetch`: request the span, which is whole blocks, or everything from byte 0 on.
  */
 type FetchDecision =
   | { readonly kind: 'wait' }
   | { readonly kind: 'expect' }
+  | { readonly kind: 'probe' }
   | { readonly kind: 'fetch'; readonly span: Span };
 
 /** Checks whether all bytes of a span are present. */
@@ -86,6 +90,7 @@ export function decideFetch(need: Need): FetchDecision {
   }
   if (coming.some((fill) => offset - fill.frontier <= need.seekAheadBytes)) return { kind: 'wait' };
   if (coming.some((fill) => offset - fill.frontier <= fill.speed * need.seekAheadMs)) return { kind: 'expect' };
+  if (coming.length > 0 && need.isProbing) return { kind: 'probe' };
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
 }
 

@@ -28,12 +28,14 @@ interface FillEnd {
 }
 
 /**
- * How a demanded byte comes: by a fill that was started for it (`begun`), by a running fill (`coming`), or by a running fill that
- * should reach it within `seekAheadMs` (`expected`).
+ * How a demanded byte comes: by a fill that was started for it (`begun`), by a running fill (`coming`), by a running fill that
+ * should reach it within `seekAheadMs` (`expected`), or by a running fill unless the origin turns out to have ranges (`probing`).
  */
 export type Supply =
   | { readonly kind: 'begun'; readonly fill: Fill }
-  | { readonly kind: 'coming' | 'expected'; readonly fill: Fill | undefined };
+  | { readonly kind: 'coming' | 'expected' | 'probing'; readonly fill: Fill | undefined };
+
+const supplyKinds = { wait: 'coming', expect: 'expected', probe: 'probing' } as const;
 
 /** The rules and callbacks of a fill scheduler. */
 export interface FillSchedulerRules {
@@ -86,6 +88,8 @@ export class FillScheduler implements FillHost {
   /** Bytes that the origin has sent in fills that have ended. */
   #receivedBefore = 0;
   readonly #witness = new Witness();
+  /** Running requests for parts that began when it was not known whether the origin has ranges. */
+  #probes = 0;
   /** The last two response times of the origin, in milliseconds. */
   #latenciesMs: readonly number[] = [0];
 
@@ -136,6 +140,11 @@ export class FillScheduler implements FillHost {
     return [...this.#running].some((fill) => fill.frontier >= end);
   }
 
+  /** See `Outlook.isProbing`. */
+  get isProbing(): boolean {
+    return this.#probes > 0 && !this.#rules.source.givesParts;
+  }
+
   /** Which bytes are present, coming, or to be requested. */
   get outlook(): Outlook {
     const { blockSizeBytes, policy, source } = this.#rules;
@@ -146,6 +155,7 @@ export class FillScheduler implements FillHost {
       present: keeper.present,
       fills: [...this.#running],
       mayAskForParts: source.mayAskForParts,
+      isProbing: this.isProbing,
       seekAheadBytes: policy.seekAheadBytes,
       seekAheadMs: policy.seekAheadMs,
       growsOpenRanges: sizeBytes !== undefined && growsOpenRanges(policy, sizeBytes),
@@ -161,7 +171,7 @@ export class FillScheduler implements FillHost {
 
   /**
    * Ensures that an absent byte comes, for a reader that reads up to `end` (exclusive): by a running fill, or by a new one. An
-   * `expected` byte that has not come after `seekAheadMs` must be demanded again. Returns `gone` where the byte cannot be fetched
+   * `expected` byte that has not come after `seekAheadMs` must be demanded again, and a `probing` one when `isProbing` is false. Returns `gone` where the byte cannot be fetched
    * any more: no strong validator names the generation, and either the store takes no more, so that the byte was dropped, or later
    * blocks are present, which would be read before they can be compared. `paceBytes`: see `Need`.
    */
@@ -172,7 +182,7 @@ export class FillScheduler implements FillHost {
     if (decision.kind !== 'fetch') {
       const fill = nearestFill([...this.#running], offset);
       fill?.charged.onWanted?.(client);
-      return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill };
+      return { kind: supplyKinds[decision.kind], fill };
     }
     if (!isStoring && !source.isProvable) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
@@ -218,7 +228,7 @@ export class FillScheduler implements FillHost {
     const { source, clock } = this.#rules;
     const askedAt = clock.now();
     const mayAsk = source.mayAskForParts;
-    const fetched = mayAsk ? await source.fetchPart(start, end, fill.charged, signal) : undefined;
+    const fetched = mayAsk ? await this.#fetchPart(fill, start, end, signal) : undefined;
     if (mayAsk) this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
     // A part is of no use where another fill has found the origin lying meanwhile.
     const usable = fetched?.isWhole === false && source.isDoubted ? undefined : fetched;
@@ -234,6 +244,19 @@ export class FillScheduler implements FillHost {
     const part = usable ?? (await source.fetchWhole(fill.charged, signal));
     if (part.head !== undefined) await this.#host.learn(part.head);
     return part;
+  }
+
+  /** As `PartSource.fetchPart`. Readers that wait for what the answer shows of the origin decide again after it. */
+  async #fetchPart(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
+    const { source } = this.#rules;
+    if (source.givesParts) return source.fetchPart(start, end, fill.charged, signal);
+    this.#probes += 1;
+    try {
+      return await source.fetchPart(start, end, fill.charged, signal);
+    } finally {
+      this.#probes -= 1;
+      this.moved();
+    }
   }
 
   get isDoubting(): boolean {

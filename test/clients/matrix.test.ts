@@ -1,0 +1,72 @@
+/**
+ * Every client of the matrix before every origin that it names, without Rangeway and with it. With Rangeway each pair must work,
+ * and the origin must not send more than the files. docs/clients.md has what came out; `npm run clients:table` writes it.
+ */
+
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findProgram, itWith } from '../support/processes/programs.ts';
+import { clients } from './matrix/clients.ts';
+import { type Fixtures, makeFixtures } from './matrix/fixtures.ts';
+import { allowedBytes, type Ground, openGround } from './matrix/ground.ts';
+import { origins } from './matrix/origins.ts';
+import { bytesOf } from './matrix/relay.ts';
+import { committedVerdicts, type Pair, page, verdicts, withTable } from './matrix/table.ts';
+
+let dir: string;
+let fixtures: Fixtures;
+const pairs: Pair[] = [];
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-matrix-'));
+  // Apache runs as another user.
+  await chmod(dir, 0o755);
+  await mkdir(join(dir, 'fixtures'));
+  fixtures = await makeFixtures(join(dir, 'fixtures'));
+});
+afterAll(() => rm(dir, { recursive: true, force: true }));
+
+describe.each(origins)('in front of $name', (origin) => {
+  let opened: Promise<Ground> | undefined;
+  afterAll(async () => (await opened)?.[Symbol.asyncDispose]());
+
+  for (const client of clients.filter((each) => each.origins.includes(origin))) {
+    itWith([...origin.programs, ...client.programs], client.name, async () => {
+      opened ??= openGround(origin, fixtures, join(dir, String(origins.indexOf(origin))));
+      const ground = await opened;
+      const without = await ground.use(client, 'without');
+      const through = await ground.use(client, 'with');
+      pairs.push({ client: client.name, origin: origin.name, without, with: through });
+      if (through.fault !== undefined) throw through.fault;
+      expect(through.atOrigin.length).toBeGreaterThan(0);
+      const fileBytes = client.fileBytes?.(fixtures);
+      if (fileBytes !== undefined) expect(bytesOf(through.atOrigin)).toBeLessThan(allowedBytes(origin, fileBytes));
+    });
+  }
+});
+
+describe('docs/clients.md', () => {
+  const { RANGEWAY_CLIENTS_TABLE: isToBeWritten } = process.env;
+  const place = (names: readonly { readonly name: string }[], name: string): number =>
+    names.findIndex((each) => each.name === name);
+  const inOrder = (): Pair[] =>
+    pairs.toSorted(
+      (one, other) =>
+        place(clients, one.client) - place(clients, other.client) ||
+        place(origins, one.origin) - place(origins, other.origin),
+    );
+
+  it(isToBeWritten === '1' ? 'is written' : 'has the pairs of this run, and what came of them', async () => {
+    const ran = inOrder();
+    if (isToBeWritten === '1') await writeFile(page, withTable(await readFile(page, 'utf8'), ran));
+    const rows = committedVerdicts();
+    // Programs that are missing on this machine leave rows out.
+    expect(rows).toEqual(expect.arrayContaining([...verdicts(ran)]));
+    const isWhole = clients.every(({ programs }) => programs.every((program) => findProgram(program) !== undefined));
+    if (isWhole && origins.every(({ programs }) => programs.every((name) => findProgram(name) !== undefined))) {
+      expect(rows).toEqual(verdicts(ran));
+    }
+  });
+});
