@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { type ProgramResult, runProgram } from '../../support/processes/programs.ts';
 import type { Fixtures } from './fixtures.ts';
 import type { LegacyOrigin } from './origin.ts';
-import type { LoggedRequest } from './relay.ts';
+import { bytesOf, type LoggedRequest } from './relay.ts';
 
 /** Where a client finds the files, and an empty directory to work in. */
 export interface Place {
@@ -38,7 +38,7 @@ export interface Client {
    * the origin's log. Undefined where the length is not known before.
    */
   readonly fileBytes: ((fixtures: Fixtures) => number) | undefined;
-  /** A shorter patience without Rangeway, in milliseconds, for a client that there might try for ever. */
+  /** A shorter patience, in milliseconds, for a client that might try for ever at an origin without ranges. */
   readonly withoutMs?: number;
   /** Uses the server as people do. Rejects where the client does not get what it wants. */
   run(place: Place): Promise<void>;
@@ -80,4 +80,21 @@ export async function runIn(
   if (result.code === 0) return result;
   const output = result.stderr === '' ? result.stdout.toString() : result.stderr;
   throw new Error(`${program} ended with the exit code ${result.code}: ${output.slice(-1000)}`);
+}
+
+/** Throws where a reader got more than a part of the file: then it has not read ranges. */
+export function checkShare({ requests }: Place, sizeBytes: number): void {
+  const bytes = bytesOf(requests());
+  check(bytes < 0.75 * sizeBytes, `the reader got ${bytes} of ${sizeBytes} bytes`);
+}
+
+/** Rejects when the patience of the place is at its end. For clients that have no timeout of their own. */
+export async function within({ patienceMs }: Place, work: Promise<void>): Promise<void> {
+  const { promise: tooLong, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`it was not done within ${patienceMs} ms`)), patienceMs);
+  try {
+    await Promise.race([work, tooLong]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -15,7 +15,8 @@ export interface LegacyOrigin {
   /** Programs that it needs. */
   readonly programs: readonly string[];
   readonly habit: {
-    /** Whether it sends strong validators. Then Rangeway asks it for ranges, and ends transfers that are not read on. */
+    readonly hasRanges: boolean;
+    /** Whether it sends strong validators, which a date is too if it is old enough. Then Rangeway asks it for ranges, and ends transfers that are not read on. */
     readonly isStrong: boolean;
     /** How often the origin has to send a file at most, for one download of it. */
     readonly transfers: number;

@@ -1,6 +1,7 @@
 /** All origins of the matrix, and the sets of them that tell something for a kind of client. */
 
 import type { LegacyOrigin } from './origin.ts';
+import { liveOrigin } from './origins/live-origin.ts';
 import { chunkedOrigin, closingOrigin, cuttingOrigin, flakyOrigin, s3Origin } from './origins/node-origins.ts';
 import {
   apacheOrigin,
@@ -22,7 +23,11 @@ export const origins: readonly LegacyOrigin[] = [
   apacheOrigin,
   phpOrigin,
   s3Origin,
+  liveOrigin,
 ];
+
+/** All that have files. */
+export const fileOrigins: readonly LegacyOrigin[] = origins.filter((origin) => origin !== liveOrigin);
 
 /** Two without ranges, one of them without length and validator, and one with ranges. */
 export const typical: readonly LegacyOrigin[] = [pythonOrigin, chunkedOrigin, nginxWithRanges];

@@ -9,7 +9,7 @@ const ballastBytes = 60_000;
 
 /** Returns the text of a page, which is counted from 1. */
 export function pageText(page: number): string {
-  return `Page ${page} of the heron's paper`;
+  return `Page ${page} of the paper`;
 }
 
 /** Makes the document (ISO 32000-1). Its cross-reference table is at the end. */

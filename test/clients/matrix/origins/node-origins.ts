@@ -12,7 +12,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { LegacyOrigin, StartedOrigin } from '../origin.ts';
 
 /** Listens on a free port. Disposing closes all connections. */
-async function listening(server: Server, targetOf = (path: string): string => path): Promise<StartedOrigin> {
+export async function listening(server: Server, targetOf = (path: string): string => path): Promise<StartedOrigin> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     sockets.add(socket);
@@ -62,7 +62,7 @@ function typeOf(path: string): string {
 export const chunkedOrigin: LegacyOrigin = {
   name: 'Node, chunked',
   programs: [],
-  habit: { isStrong: false, transfers: 1 },
+  habit: { hasRanges: false, isStrong: false, transfers: 1 },
   start: (dir) =>
     listening(
       createServer(
@@ -79,7 +79,7 @@ export const chunkedOrigin: LegacyOrigin = {
 export const closingOrigin: LegacyOrigin = {
   name: 'HTTP/1.0, closing',
   programs: [],
-  habit: { isStrong: false, transfers: 1 },
+  habit: { hasRanges: false, isStrong: true, transfers: 1 },
   start: (dir) =>
     listening(
       createNetServer((socket) => {
@@ -123,7 +123,7 @@ function tagOf(bytes: Buffer): string {
 export const cuttingOrigin: LegacyOrigin = {
   name: 'slow, cuts once, no ranges',
   programs: [],
-  habit: { isStrong: true, transfers: 2 },
+  habit: { hasRanges: false, isStrong: true, transfers: 2 },
   start: (dir) => {
     const cut = new Set<string>();
     return listening(
@@ -149,7 +149,7 @@ export const cuttingOrigin: LegacyOrigin = {
 export const flakyOrigin: LegacyOrigin = {
   name: 'slow, cuts always, ranges',
   programs: [],
-  habit: { isStrong: true, transfers: 2 },
+  habit: { hasRanges: true, isStrong: true, transfers: 2 },
   start: (dir) =>
     listening(
       createServer(
@@ -193,7 +193,7 @@ function isSigned(target: string): boolean {
 export const s3Origin: LegacyOrigin = {
   name: 'S3-like, presigned URLs',
   programs: [],
-  habit: { isStrong: true, transfers: 1 },
+  habit: { hasRanges: false, isStrong: true, transfers: 1 },
   start: (dir) => {
     const send = serving(dir, async (path, request, response) => {
       const bytes = await readFile(path);

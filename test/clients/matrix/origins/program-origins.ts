@@ -16,7 +16,7 @@ import type { LegacyOrigin, StartedOrigin } from '../origin.ts';
 export const pythonOrigin: LegacyOrigin = {
   name: 'Python http.server',
   programs: ['python3'],
-  habit: { isStrong: false, transfers: 1 },
+  habit: { hasRanges: false, isStrong: true, transfers: 1 },
   async start(dir) {
     const started = await openPythonOrigin(dir);
     return {
@@ -32,7 +32,7 @@ function nginxOrigin(name: string, hasRanges: boolean): LegacyOrigin {
   return {
     name,
     programs: ['nginx'],
-    habit: { isStrong: true, transfers: 1 },
+    habit: { hasRanges, isStrong: true, transfers: 1 },
     async start(dir, work) {
       const path = join(work, 'socket');
       const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
@@ -152,7 +152,7 @@ SetEnv GIT_CONFIG_VALUE_0 *
 export const apacheOrigin: LegacyOrigin = {
   name: 'Apache, gzip',
   programs: ['apache2'],
-  habit: { isStrong: true, transfers: 1 },
+  habit: { hasRanges: true, isStrong: true, transfers: 1 },
   start: (dir, work) => startApache(dir, work, ''),
 };
 
@@ -160,7 +160,7 @@ export const apacheOrigin: LegacyOrigin = {
 export const phpOrigin: LegacyOrigin = {
   name: 'PHP download script',
   programs: ['apache2', 'php-cgi'],
-  habit: { isStrong: false, transfers: 1 },
+  habit: { hasRanges: false, isStrong: false, transfers: 1 },
   start: (dir, work) => startApache(dir, work, '/download.php'),
 };
 

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { type Client, check, runIn } from '../client.ts';
-import { difficult, origins } from '../origins.ts';
+import { difficult, fileOrigins } from '../origins.ts';
 
 const fileBytes: Client['fileBytes'] = ({ sizes }) => sizes['film.mp4'];
 
@@ -10,7 +10,7 @@ export const media: readonly Client[] = [
   {
     name: 'ffprobe',
     programs: ['ffprobe'],
-    origins,
+    origins: fileOrigins,
     fileBytes,
     withoutMs: 3000,
     async run(place) {

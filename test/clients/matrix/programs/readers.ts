@@ -4,33 +4,15 @@ import { HttpRangeReader, Uint8ArrayWriter, ZipReader } from '@zip.js/zip.js';
 import { fromUrl } from 'geotiff';
 import { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { PMTiles, zxyToTileId } from 'pmtiles';
-import { type Client, check, checkBytes, type Place } from '../client.ts';
+import { type Client, check, checkBytes, checkShare, type Place, within } from '../client.ts';
 import { numberInRow, rowCount } from '../formats/parquet.ts';
 import { tileContent, zoom } from '../formats/pmtiles.ts';
 import { tilePixels, tileSide } from '../formats/tiff.ts';
 import { memberContent, memberCount, memberName } from '../formats/zip.ts';
 import { nginxWithoutRanges } from '../origins/program-origins.ts';
 import { difficult } from '../origins.ts';
-import { bytesOf } from '../relay.ts';
 
 const origins = [...difficult, nginxWithoutRanges];
-
-/** Throws where a reader got more than a part of the file: then it has not read ranges. */
-function checkShare({ requests }: Place, sizeBytes: number): void {
-  const bytes = bytesOf(requests());
-  check(bytes < sizeBytes / 2, `the reader got ${bytes} of ${sizeBytes} bytes`);
-}
-
-/** Rejects when the patience of the place is at its end. The readers have no timeout of their own. */
-async function within({ patienceMs }: Place, work: Promise<void>): Promise<void> {
-  const { promise: tooLong, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`the reader was not done within ${patienceMs} ms`)), patienceMs);
-  try {
-    await Promise.race([work, tooLong]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
 
 async function readParquet(place: Place): Promise<void> {
   const file = await asyncBufferFromUrl({ url: place.url('table.parquet') });
