@@ -35,11 +35,11 @@ const requestHead = /(?:^|\r\n)([A-Z]+) (\S+) HTTP\/1\.[01]\r\n((?:[^\r\n]+\r\n)
 /** The longest head that may arrive in several pieces. */
 const longestHeadBytes = 16_384;
 
-/** Opens a relay on a free port. Both directions flow at the pace of the reader. */
-export async function openRelay(target: RelayTarget): Promise<Relay> {
+/** Opens a relay on a free port, and on a Unix socket if there is a path. Both directions flow at the pace of the reader. */
+export async function openRelay(target: RelayTarget, path?: string): Promise<Relay> {
   const log: LoggedRequest[] = [];
   const sockets = new Set<Socket>();
-  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+  const accept = (client: Socket): void => {
     const onward = createConnection({ ...target, allowHalfOpen: true, noDelay: true });
     for (const socket of [client, onward]) {
       sockets.add(socket);
@@ -49,17 +49,19 @@ export async function openRelay(target: RelayTarget): Promise<Relay> {
     // Ends of either side, and resets, go to the other side.
     pipeline(client, onward, (error) => error && client.destroy());
     pipeline(onward, client, (error) => error && onward.destroy());
-  });
-  server.listen(0, '127.0.0.1');
+  };
+  const options = { allowHalfOpen: true, noDelay: true };
+  const server = createServer(options, accept).listen(0, '127.0.0.1');
   await once(server, 'listening');
+  const local = path === undefined ? undefined : createServer(options, accept).listen(path);
+  if (local !== undefined) await once(local, 'listening');
   return {
     port: (server.address() as AddressInfo).port,
     log,
     async [Symbol.asyncDispose]() {
-      const closed = once(server, 'close');
-      server.close();
+      const closed = [server, ...(local === undefined ? [] : [local])].map((each) => once(each.close(), 'close'));
       for (const socket of sockets) socket.destroy();
-      await closed;
+      await Promise.all(closed);
     },
   };
 }
