@@ -54,7 +54,8 @@ export interface Need extends Outlook {
 /**
  * `wait`: a fill will bring the byte. `expect`: a fill should bring it within `seekAheadMs`; decide again after that time, because
  * the fill may slow down. `probe`: a fill will bring the byte, but decide again when it is known whether the origin has ranges; until
- * then one request for a part is enough, because each may bring the whole. `fetch`: request the span, which is whole blocks, or everything from byte 0 on.
+ * then one request for a part is enough, because each may bring the whole. `fetch`: request the span, which is whole blocks, or
+ * everything from byte 0 on.
  */
 type FetchDecision =
   | { readonly kind: 'wait' }

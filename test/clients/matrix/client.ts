@@ -45,7 +45,7 @@ export interface Client {
 }
 
 /** Returns the SHA-256 of bytes, in hexadecimal. */
-export function hashOf(bytes: Uint8Array): string {
+function hashOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
