@@ -3,9 +3,9 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type Browser, chromium } from 'playwright-core';
 import { findProgram } from '../../support/processes/programs.ts';
 import { type Place, within } from './client.ts';
@@ -21,7 +21,8 @@ const switches = [
   '--autoplay-policy=no-user-gesture-required',
 ];
 
-const packages = dirname(dirname(createRequire(import.meta.url).resolve('hls.js/package.json')));
+/** The packages of test/clients/package.json. */
+const packages = fileURLToPath(new URL('../node_modules', import.meta.url));
 
 let started: Promise<Browser> | undefined;
 let elsewhere: Server | undefined;

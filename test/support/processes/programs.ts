@@ -6,6 +6,7 @@
 import { execFile } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { it } from 'vitest';
 
 /** Folders of servers such as nginx, which an ordinary user's PATH may lack. */
@@ -18,8 +19,12 @@ export interface ProgramResult {
   readonly stderr: string;
 }
 
-/** Returns the path of a program in PATH or in a folder of system programs, or undefined. */
+/** Packages that only clients in a browser need: `npm ci --prefix test/clients --omit=optional`. */
+const clientPackages = fileURLToPath(new URL('../../clients/node_modules', import.meta.url));
+
+/** Returns the path of a program in PATH or in a folder of system programs, or of a package (`npm:<name>`), or undefined. */
 export function findProgram(name: string): string | undefined {
+  if (name.startsWith('npm:')) return [join(clientPackages, name.slice('npm:'.length))].find(isExecutable);
   const { PATH = '' } = process.env;
   return [...PATH.split(delimiter), ...systemFolders].map((dir) => join(dir, name)).find(isExecutable);
 }

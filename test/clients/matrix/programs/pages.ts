@@ -150,7 +150,7 @@ export const pages: readonly Client[] = [
   },
   {
     name: 'hls.js, byte ranges',
-    programs: [...programs, 'ffmpeg'],
+    programs: [...programs, 'ffmpeg', 'npm:hls.js'],
     origins: [pythonOrigin, nginxWithRanges],
     fileBytes: undefined,
     withoutMs,
@@ -162,7 +162,7 @@ export const pages: readonly Client[] = [
   },
   {
     name: 'dash.js, byte ranges',
-    programs: [...programs, 'ffmpeg'],
+    programs: [...programs, 'ffmpeg', 'npm:dashjs'],
     origins: [pythonOrigin, nginxWithRanges],
     fileBytes: undefined,
     withoutMs,
@@ -174,7 +174,7 @@ export const pages: readonly Client[] = [
   },
   {
     name: 'pdf.js: one page',
-    programs,
+    programs: [...programs, 'npm:pdfjs-dist'],
     origins: [pythonOrigin, nginxWithoutRanges, nginxWithRanges],
     fileBytes: ({ sizes }) => sizes['paper.pdf'],
     withoutMs,
