@@ -25,7 +25,7 @@ import { addSetupCommands } from './setup-commands.ts';
 import type { SignFlags } from './sign.ts';
 import type { TopFlags } from './top/top.ts';
 import { parseRate } from './warm/pace.ts';
-import type { RenditionChoice } from './warm/sources.ts';
+import type { RenditionChoice } from './warm/targets.ts';
 import type { WarmFlags } from './warm/warm.ts';
 
 const usage = `[serve] <origin> [options]
@@ -357,10 +357,14 @@ function addWarm(program: Command, io: CliIo, end: End): void {
       )
       .option('--from <file>', 'a file with URLs, one a line; - is standard input')
       .option('--sitemap <url|file>', 'the URLs of a sitemap, also of an index; may be given more than once', collect)
-      .option('--manifest <url>', 'an HLS playlist, with its segments; may be given more than once', collect)
+      .option(
+        '--manifest <url>',
+        'an HLS playlist or a DASH manifest, with its segments; may be given more than once',
+        collect,
+      )
       .option(
         '--rendition <all|best|lowest|720p>',
-        'which of several in a playlist, also by height (default: all)',
+        'which streams of it, also by height (default: all)',
         parseRendition,
       )
       .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)
