@@ -446,7 +446,8 @@ describe('a part that cannot be used', () => {
     expect(parse(mpd('', period(shared)))).toMatchObject({
       faults: ['line 2: SegmentTemplate: media="$X$": $X$ is not known'],
     });
-    const { faults } = parse(mpd('', period(set(many)))) as { faults: string[] };
+    const manifest = parse(mpd('', period(set(many))));
+    const faults = manifest.kind === 'read' ? manifest.faults : [];
     expect(faults).toHaveLength(21);
     expect(faults.at(-1)).toBe('10 more such problems');
   });
