@@ -9,11 +9,12 @@ import { visitXml } from './xml.ts';
 /** Part of a manifest cannot be used. The message is a sentence that begins with the line. */
 export class MpdFault extends Error {}
 
-/** The manifest has too many segments: nothing of it is used. */
-export class TooManySegments extends MpdFault {
-  constructor() {
-    super(`it has more than ${maxTargets} segments`);
-  }
+/** The manifest has too much: nothing of it is used. */
+export class TooLarge extends MpdFault {}
+
+/** Makes the fault of a manifest with too many segments. */
+export function tooManySegments(): TooLarge {
+  return new TooLarge(`it has more than ${maxTargets} segments`);
 }
 
 /** The elements that are kept. Others, such as events and keys, are skipped with all that is in them. */
@@ -52,6 +53,7 @@ export class MpdElement {
   readonly children: MpdElement[] = [];
   text = '';
   readonly #attributes: Readonly<Record<string, string>>;
+  #childrenByName: ReadonlyMap<string, readonly MpdElement[]> | undefined;
 
   constructor(name: string, attributes: Readonly<Record<string, string>>, line: number) {
     this.name = name;
@@ -64,9 +66,10 @@ export class MpdElement {
     return this.attribute('xlink:href');
   }
 
-  /** Returns the children with this name. */
+  /** Returns the children with this name. Called for each of many siblings, and only after all children are known. */
   all(name: string): readonly MpdElement[] {
-    return this.children.filter((child) => child.name === name);
+    this.#childrenByName ??= Map.groupBy(this.children, (child) => child.name);
+    return this.#childrenByName.get(name) ?? [];
   }
 
   attribute(name: string): string | undefined {

@@ -1,6 +1,6 @@
 /** Finds the segments of one Representation of a DASH manifest (ISO/IEC 23009-1:2019 §5.3.9). */
 
-import { type MpdElement, type MpdFault, shortened, TooManySegments } from './mpd-document.ts';
+import { type MpdElement, type MpdFault, shortened, tooManySegments } from './mpd-document.ts';
 import { maxTargets, resolveUrl } from './targets.ts';
 
 /** The live edge, in nanoseconds since the start of a Period. */
@@ -190,7 +190,7 @@ export class RepresentationReading {
         );
       const end = stated.reduce((least, each) => (each < least ? each : least), limit);
       // Known before the first one is read. How many all streams have together is counted as they are added.
-      if (end - first > maxTargets) throw new TooManySegments();
+      if (end - first > maxTargets) throw tooManySegments();
       for (let at = first; at < end; at += 1n) yield { Number: number + at, Time: time + at * duration };
     }
   }

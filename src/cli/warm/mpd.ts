@@ -3,7 +3,7 @@
  * sections are those of the fourth edition (2019).
  */
 
-import { type MpdElement, MpdFault, readMpd, shortened, TooManySegments } from './mpd-document.ts';
+import { type MpdElement, MpdFault, readMpd, shortened, TooLarge, tooManySegments } from './mpd-document.ts';
 import { RepresentationReading, refusedReference, resolveToZero } from './mpd-segments.ts';
 import { maxTargets, type RenditionChoice, resolveUrl, TargetSpans, type WarmTarget } from './targets.ts';
 
@@ -25,6 +25,9 @@ export interface ManifestOptions {
   /** In epoch milliseconds: a live manifest has the segments that are available now. */
   readonly now: number;
 }
+
+/** The most characters of all URLs: a template may make many long ones. */
+const MAX_CHARACTERS = 100_000_000;
 
 /** The most faults that are named. */
 const MAX_FAULTS = 20;
@@ -63,6 +66,7 @@ class ManifestReading {
   readonly #host: string;
   readonly #targets = new TargetSpans();
   readonly #faults = new Set<string>();
+  #characters = 0;
   /** Set for a live manifest: when it began, in nanoseconds since 1970, and its depth. */
   #live: { readonly start: bigint; readonly depth: bigint | undefined } | undefined;
 
@@ -93,7 +97,7 @@ class ManifestReading {
     try {
       read();
     } catch (error) {
-      if (!(error instanceof MpdFault) || error instanceof TooManySegments) throw error;
+      if (!(error instanceof MpdFault) || error instanceof TooLarge) throw error;
       this.#faults.add(error.message);
     }
   }
@@ -149,7 +153,10 @@ class ManifestReading {
   }
 
   #add(url: string, range: { readonly first: number; readonly last: number } | undefined): void {
-    if (this.#targets.size >= maxTargets) throw new TooManySegments();
+    if (this.#targets.size >= maxTargets) throw tooManySegments();
+    this.#characters += url.length;
+    if (this.#characters > MAX_CHARACTERS)
+      throw new TooLarge(`the URLs of its segments have more than ${MAX_CHARACTERS} characters together`);
     if (range === undefined) this.#targets.addWhole(url);
     else this.#targets.addSpan(url, range.first, range.last + 1);
   }

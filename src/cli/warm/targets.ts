@@ -13,11 +13,18 @@ export type RenditionChoice = 'all' | 'best' | 'lowest' | { readonly height: num
 /** The most targets of one playlist or manifest. */
 export const maxTargets = 200_000;
 
-/** Resolves a reference. Returns undefined where the result is no http or https URL, or has a user or a password. */
+/** The longest URL, in characters. V8 takes only the length of much longer texts as their hash, which makes sets of them slow. */
+const MAX_URL = 8192;
+
+/**
+ * Resolves a reference. Returns undefined where the result is no http or https URL, has a user or a password, or is longer
+ * than 8192 characters.
+ */
 export function resolveUrl(reference: string, base: string): string | undefined {
-  if (!URL.canParse(reference, base)) return undefined;
+  if (reference.length > MAX_URL || !URL.canParse(reference, base)) return undefined;
   const url = new URL(reference, base);
   url.hash = '';
+  if (url.href.length > MAX_URL) return undefined;
   return (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
     ? url.href
     : undefined;

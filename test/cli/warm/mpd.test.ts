@@ -346,6 +346,20 @@ describe('a manifest that cannot be used', () => {
     expect(parse(text)).toEqual({ kind: 'invalid', reason: 'it has more than 200000 segments' });
   });
 
+  it('is bounded where its URLs are long', () => {
+    const many = `<SegmentTemplate media="${'a'.repeat(8000)}$Number$" timescale="2000" duration="1"/>`;
+    expect(parse(one(many))).toEqual({
+      kind: 'invalid',
+      reason: 'the URLs of its segments have more than 100000000 characters together',
+    });
+  });
+
+  it('is read at once where it has many streams', () => {
+    const streams = Array.from({ length: 20_000 }, (_, at) => `<Representation id="${at}"/>`).join('');
+    const text = mpd('', period(set('<SegmentTemplate media="$RepresentationID$"/>', streams)));
+    expect(targetsOf(text)).toHaveLength(20_000);
+  });
+
   it('is bounded where a live one has no depth and short segments', () => {
     const text = mpd(
       'type="dynamic" availabilityStartTime="1970-01-01T00:00:00Z"',
