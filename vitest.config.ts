@@ -34,6 +34,7 @@ const apart = [
   // It counts executed code by V8's coverage.
   'test/fuzz/fuzzer.test.ts',
   // They count memory.
+  'test/guard/debts-memory.test.ts',
   'test/hostile/kept-texts.test.ts',
   // They count descriptors, sockets and timers.
   'test/setup/succession.test.ts',

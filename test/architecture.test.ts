@@ -123,7 +123,7 @@ const packages: Readonly<Record<string, RegExp>> = {
   'pino-pretty': /^telemetry\/log\.ts$/,
   'prom-client': /^telemetry\/metrics\.ts$/,
   'range-parser': /^semantics\/range\.ts$/,
-  sax: /^cli\/warm\/sitemap\.ts$/,
+  sax: /^cli\/warm\/xml\.ts$/,
   'string-width': /^cli\/terminal\/style\.ts$/,
   'structured-headers': /^semantics\/structured-fields\.ts$/,
   undici: /^origin\/undici-origin\.ts$/,

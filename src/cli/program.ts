@@ -6,14 +6,8 @@ import { nearestName } from '../config/problems.ts';
 import { parseDuration, parseSize } from '../config/values.ts';
 import { version } from '../setup/package-files.ts';
 import type { DashboardFlags } from './admin/dashboard.ts';
-import {
-  type AdminFlags,
-  collectHeader,
-  type ExplainFlags,
-  parseRangeFlag,
-  parseUrl,
-  withScheme,
-} from './admin/flags.ts';
+import { collectHeader, type ExplainFlags, parseRangeFlag, parseUrl, withScheme } from './admin/flags.ts';
+import type { HealthFlags } from './admin/health.ts';
 import type { LsFlags } from './admin/ls.ts';
 import type { PurgeFlags } from './admin/purge.ts';
 import type { ReloadFlags } from './admin/reload.ts';
@@ -25,7 +19,7 @@ import { addSetupCommands } from './setup-commands.ts';
 import type { SignFlags } from './sign.ts';
 import type { TopFlags } from './top/top.ts';
 import { parseRate } from './warm/pace.ts';
-import type { RenditionChoice } from './warm/sources.ts';
+import type { RenditionChoice } from './warm/targets.ts';
 import type { WarmFlags } from './warm/warm.ts';
 
 const usage = `[serve] <origin> [options]
@@ -82,6 +76,9 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   addDemo(program, io, end);
   addSetupCommands(program, serving, io, end);
   addWorker(program, io, end);
+  for (const command of program.commands) {
+    if (command !== serving) command.showHelpAfterError(`(rangeway ${command.name()} --help tells more)`);
+  }
   // `serve` is the default command, so the help of the program lists its flags.
   return program.configureHelp({
     visibleOptions: (command) => [...serving.options, ...new Help().visibleOptions(command)],
@@ -357,10 +354,14 @@ function addWarm(program: Command, io: CliIo, end: End): void {
       )
       .option('--from <file>', 'a file with URLs, one a line; - is standard input')
       .option('--sitemap <url|file>', 'the URLs of a sitemap, also of an index; may be given more than once', collect)
-      .option('--manifest <url>', 'an HLS playlist, with its segments; may be given more than once', collect)
+      .option(
+        '--manifest <url>',
+        'an HLS playlist or a DASH manifest, with its segments; may be given more than once',
+        collect,
+      )
       .option(
         '--rendition <all|best|lowest|720p>',
-        'which of several in a playlist, also by height (default: all)',
+        'which streams of it, also by height (default: all)',
         parseRendition,
       )
       .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)
@@ -391,8 +392,9 @@ function addHealth(program: Command, io: CliIo, end: End): void {
   withAdminFlags(
     program
       .command('health')
-      .description('tell by the exit code whether a running Rangeway is ready: 0 if it serves, 1 if it does not'),
-  ).action(async (flags: AdminFlags) => {
+      .description('tell by the exit code whether a running Rangeway is ready: 0 if it serves, 1 if it does not')
+      .option('--json', 'print the result as JSON'),
+  ).action(async (flags: HealthFlags) => {
     const { health } = await import('./admin/health.ts');
     end(await health(flags, io));
   });

@@ -5,7 +5,7 @@ import { Argument, type Command } from 'commander';
 import type { ShellName } from './completion/completion.ts';
 import type { DoctorFlags } from './doctor/doctor.ts';
 import type { InitFlags } from './init/init.ts';
-import type { CliIo } from './io.ts';
+import { type CliIo, exitCode, fail } from './io.ts';
 
 type End = (code: number) => void;
 
@@ -65,9 +65,14 @@ function addCompletion(program: Command, io: CliIo, end: End): void {
   program
     .command('completion')
     .description('print a script that completes commands and options in your shell')
-    .addArgument(new Argument('<shell>', 'the shell').choices(['bash', 'zsh', 'fish']))
+    .addArgument(new Argument('[shell]', 'the shell').choices(['bash', 'zsh', 'fish']))
     .addHelpText('after', installing)
-    .action(async (shell: ShellName) => {
+    .action(async (shell: ShellName | undefined) => {
+      if (shell === undefined) {
+        const reason = 'say for which shell: bash, zsh or fish. rangeway completion --help tells where the script goes';
+        end(fail(io, reason, exitCode.misused));
+        return;
+      }
       const { printCompletion } = await import('./completion/completion.ts');
       end(printCompletion(program, shell, io));
     });

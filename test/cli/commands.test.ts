@@ -125,6 +125,7 @@ describe('help and version', () => {
       ...adminFlags,
     ],
     ['reload', '[options]', '--json', ...adminFlags],
+    ['health', '[options]', '--json', ...adminFlags],
   ])('%s --help', async (command, usage, ...flags) => {
     const { code, stdout, stderr } = await outcomeOf(command, '--help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

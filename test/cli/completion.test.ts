@@ -87,6 +87,16 @@ it('refuses another shell, and says which there are', async () => {
   expect(stderr).toContain("value 'tcsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish.");
 });
 
+it('asks for the shell where none is given', async () => {
+  const io = createFakeCliIo();
+  expect(await run(['completion'], io)).toBe(2);
+  expect(io.written).toMatchObject({
+    stdout: '',
+    stderr:
+      'rangeway: say for which shell: bash, zsh or fish. rangeway completion --help tells where the script goes\n',
+  });
+});
+
 it('says where the script goes', async () => {
   const io = createFakeCliIo();
   expect(await run(['completion', '--help'], io)).toBe(0);

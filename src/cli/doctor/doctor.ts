@@ -85,7 +85,7 @@ export function judge(facts: Facts, config: Config): readonly Diagnosis[] {
   return [
     ...judgeMachine(machine, config),
     ...judgeStore(store, config),
-    ...judgePlaces(places, rights, store?.isInUse ?? false),
+    ...judgePlaces(places, rights),
     ...judgeCertificates(certificates, config, machine.now),
     ...judgeFiles(files),
     ...judgeOrigins(origins),
@@ -96,7 +96,7 @@ const gatherFacts: GatherFacts = async ({ config, file, hasOrigins }, io) => {
   const { store } = config;
   const dir = store.type === 'disk' ? store.dir : undefined;
   const [places, certificates, files, origins, stored] = await Promise.all([
-    gatherPlaces(config),
+    gatherPlaces(config, dir),
     gatherCertificates(config),
     gatherFiles(config, file),
     hasOrigins ? gatherOrigins(config, { now: Date.now, elapsed: io.now }) : undefined,

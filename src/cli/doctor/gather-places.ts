@@ -1,6 +1,6 @@
 /** Binds the places of a configuration for a moment, as the server does at its start, and finds the processes that hold them. */
 
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename } from 'node:path';
 import { formatListenPlace, type ListenPlace } from '../../config/address.ts';
 import type { Config } from '../../config/schema.ts';
@@ -17,18 +17,18 @@ export function gatherListenRights(): ListenRights {
 
 /**
  * Binds all places, in their order, so that those that exclude each other are found too, and releases them at the end. Never rejects:
- * what is wrong is a fact.
+ * what is wrong is a fact. `storeDir` is the directory of the store, by which the server of this configuration is known.
  */
-export async function gatherPlaces({
-  listen,
-  admin,
-}: Pick<Config, 'listen' | 'admin'>): Promise<readonly PlaceFacts[]> {
+export async function gatherPlaces(
+  { listen, admin }: Pick<Config, 'listen' | 'admin'>,
+  storeDir: string | undefined,
+): Promise<readonly PlaceFacts[]> {
   await using sockets = new AsyncDisposableStack();
   const places = listen.map(({ address, mode }, at) => ({ option: `listen[${at}]`, place: address, mode }));
   if (typeof admin === 'object') places.push({ option: 'admin.listen', place: admin.listen, mode: 0o600 });
   const facts: PlaceFacts[] = [];
   for (const { option, place, mode } of places) {
-    facts.push({ option, place, mode, outcome: await bindPlace(place, mode, sockets) });
+    facts.push({ option, place, mode, outcome: await bindPlace(place, mode, storeDir, sockets) });
   }
   return facts;
 }
@@ -36,6 +36,7 @@ export async function gatherPlaces({
 async function bindPlace(
   place: ListenPlace,
   mode: number | undefined,
+  storeDir: string | undefined,
   sockets: AsyncDisposableStack,
 ): Promise<PlaceOutcome> {
   if (place.kind === 'systemd') return { kind: 'passed' };
@@ -44,13 +45,14 @@ async function bindPlace(
     sockets.adopt(await openSocket(bound, formatListenPlace(place)), (socket) => socket.close());
     return { kind: 'free' };
   } catch (error) {
-    return outcomeOf(error, place);
+    return outcomeOf(error, place, storeDir);
   }
 }
 
-function outcomeOf(error: unknown, place: ListenPlace): PlaceOutcome {
+function outcomeOf(error: unknown, place: ListenPlace, storeDir: string | undefined): PlaceOutcome {
   const code = systemCode(error instanceof ListenFault ? (error.cause ?? error) : error) ?? '';
-  if (code === 'EADDRINUSE' && !(error instanceof ListenFault)) return { kind: 'held', by: findHolder(place) };
+  if (code === 'EADDRINUSE' && !(error instanceof ListenFault))
+    return { kind: 'held', by: findHolder(place, storeDir) };
   if (code === 'EACCES' && place.kind === 'tcp') {
     return { kind: 'denied', firstFree: gatherListenRights().firstFree, nodePath: process.execPath };
   }
@@ -59,14 +61,20 @@ function outcomeOf(error: unknown, place: ListenPlace): PlaceOutcome {
 }
 
 /** Finds the process that listens at a place; undefined where this user cannot see it. Needs Linux. */
-function findHolder(place: ListenPlace): PortHolder | undefined {
+function findHolder(place: ListenPlace, storeDir: string | undefined): PortHolder | undefined {
   const inodes =
     place.kind === 'tcp' ? listeningInodes(place.port) : place.kind === 'unix' ? socketInodes(place.path) : [];
   const links = new Set(inodes.map((inode) => `socket:[${inode}]`));
-  const pid = namesIn('/proc')
+  // The processes of one server may share the socket.
+  const holders = namesIn('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .find((name) => namesIn(`/proc/${name}/fd`).some((fd) => links.has(linkOf(`/proc/${name}/fd/${fd}`))));
-  return pid === undefined ? undefined : describeProcess(pid);
+    .map((pid) => ({ pid, files: namesIn(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`)) }))
+    .filter(({ files }) => files.some((file) => links.has(file)));
+  const [first] = holders;
+  if (first === undefined) return undefined;
+  const store = storeDir === undefined ? undefined : `${realPathOf(storeDir)}/`;
+  const hasStore = store !== undefined && holders.some(({ files }) => files.some((file) => file.startsWith(store)));
+  return describeProcess(first.pid, hasStore);
 }
 
 /** Returns the inodes of the sockets that listen on a port (proc_net(5): state 0A). */
@@ -89,19 +97,27 @@ function socketInodes(path: string): string[] {
     .flatMap(([, , , , , , inode, name]) => (name === path && inode !== undefined ? [inode] : []));
 }
 
-function describeProcess(pid: string): PortHolder {
+function describeProcess(pid: string, hasStore: boolean): PortHolder {
   const words = textOf(`/proc/${pid}/cmdline`).split('\0');
   const comm = textOf(`/proc/${pid}/comm`).trim();
   // A program that a Node or another interpreter runs is named too.
   const script = words.slice(1).find((word) => /^[^-].*[./]/.test(word));
   const isInterpreter = /^(?:node|python[\d.]*|ruby|perl|java|MainThread)$/.test(comm);
   const name = isInterpreter && script !== undefined ? `${comm} ${basename(script)}` : comm;
-  return { pid: Number(pid), name: name === '' ? 'a process' : name, isRangeway: isRangeway(words) };
+  return { pid: Number(pid), name: name === '' ? 'a process' : name, isRangeway: isRangeway(words), hasStore };
 }
 
 /** A server of several processes sets its title, which replaces the command line. */
 function isRangeway([program = '', ...rest]: readonly string[]): boolean {
   return /^rangeway\b/.test(basename(program)) || rest.some((word) => /^rangeway(?:\.js)?$/.test(basename(word)));
+}
+
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
 }
 
 function namesIn(directory: string): readonly string[] {

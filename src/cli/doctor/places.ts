@@ -30,6 +30,8 @@ export interface PortHolder {
   /** The name of its program. */
   readonly name: string;
   readonly isRangeway: boolean;
+  /** Whether it has files of this configuration's store open. */
+  readonly hasStore: boolean;
 }
 
 /** Facts that decide which ports a user may open, and which permissions its sockets get. */
@@ -40,26 +42,18 @@ export interface ListenRights {
   readonly umask: number;
 }
 
-/** Returns the findings about places. `isStoreInUse`: whether a running server has the store of this configuration. */
-export function judgePlaces(
-  facts: readonly PlaceFacts[],
-  rights: ListenRights,
-  isStoreInUse: boolean,
-): readonly Diagnosis[] {
-  return facts.map((each) => judgePlace(each, rights, isStoreInUse));
+/** Returns the findings about places. */
+export function judgePlaces(facts: readonly PlaceFacts[], rights: ListenRights): readonly Diagnosis[] {
+  return facts.map((each) => judgePlace(each, rights));
 }
 
-function judgePlace(
-  { option, place, mode, outcome }: PlaceFacts,
-  rights: ListenRights,
-  isStoreInUse: boolean,
-): Diagnosis {
+function judgePlace({ option, place, mode, outcome }: PlaceFacts, rights: ListenRights): Diagnosis {
   const where = `${option} (${formatListenPlace(place)})`;
   switch (outcome.kind) {
     case 'free':
       return place.kind === 'unix' ? judgeFreeSocket(mode, rights, where) : judgeFree(place, rights, where);
     case 'held':
-      return judgeHeld(option, place, outcome.by, isStoreInUse, where);
+      return judgeHeld(option, place, outcome.by, where);
     case 'denied':
       return found(
         'problem',
@@ -108,13 +102,7 @@ function octal(mode: number): string {
   return mode.toString(8).padStart(4, '0');
 }
 
-function judgeHeld(
-  option: string,
-  place: ListenPlace,
-  by: PortHolder | undefined,
-  isStoreInUse: boolean,
-  where: string,
-): Diagnosis {
+function judgeHeld(option: string, place: ListenPlace, by: PortHolder | undefined, where: string): Diagnosis {
   const flag = flagOf(option);
   const other = place.kind === 'tcp' ? `another port: ${option} (${flag})` : `another path: ${option} (${flag})`;
   if (by === undefined) {
@@ -124,7 +112,7 @@ function judgeHeld(
   if (!by.isRangeway) {
     return found('problem', 'listen', `${by.name} listens there, process ${by.pid}`, `stop it; or ${other}`, where);
   }
-  if (isStoreInUse) return fine('listen', `the Rangeway of this configuration listens there, process ${by.pid}`, where);
+  if (by.hasStore) return fine('listen', `the Rangeway of this configuration listens there, process ${by.pid}`, where);
   const what = `another Rangeway listens there, process ${by.pid}`;
   return found('problem', 'listen', what, `stop it; or ${other}`, where);
 }

@@ -93,6 +93,8 @@ class Interview {
   readonly #dialogue: Dialogue;
   /** What is settled, as flags of `serve`. */
   #origin = '';
+  /** The path that is proposed for a look at the origin. */
+  #probedPath = '/';
   #settled: ServeFlags = {};
 
   constructor(path: string, flags: InitFlags, io: CliIo, parts: InitParts, dialogue: Dialogue) {
@@ -176,15 +178,22 @@ class Interview {
     await this.#settleBy('--origin', this.#flags.origin, question, undefined, async (answer) => {
       // Its port may be that of the default listener, which is settled later.
       const fault = await this.#faultOf(answer, { ...this.#settled, listen: anyPort }, '<origin>');
-      if (fault === undefined) this.#origin = answer;
-      return fault;
+      if (fault !== undefined) return fault;
+      this.#origin = answer;
+      const file = this.#flags.origin === undefined ? splitFileUrl(answer) : undefined;
+      if (file !== undefined) {
+        this.#origin = file.origin;
+        this.#probedPath = file.path;
+        this.#dialogue.say(`  that is the URL of a file: the server is ${file.origin}\n`);
+      }
+      return undefined;
     });
   }
 
   /** Asks the origin what it can do. Where it does not answer, asks whether to go on. */
   async #probe(): Promise<Pick<ChosenConfig, 'probed' | 'lacksLifetime'>> {
     const question = 'Which path there shall be looked at, to see what it can do? Best a large file';
-    let path = '/';
+    let path = this.#probedPath;
     await this.#settleBy('--path', this.#flags.path, question, path, async (answer) => {
       path = answer;
       return readProbedPlace(this.#origin, answer) === undefined ? 'expected a path that begins with "/"' : undefined;
@@ -397,6 +406,16 @@ const lastPort = 8099;
 /** The defaults of the options, where the disk and the memory are large enough. */
 const mostBytes = 10e9;
 const mostTierBytes = 128e6;
+
+/**
+ * Splits the URL of a file, which people copy from their browser. As the URL of an origin, its path would be put before every path
+ * that clients ask for. Returns undefined for other URLs.
+ */
+function splitFileUrl(text: string): { readonly origin: string; readonly path: string } | undefined {
+  const url = /^https?:/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || url.username !== '' || url.password !== '') return undefined;
+  return /\.[a-z0-9]{2,5}$/i.test(url.pathname) ? { origin: url.origin, path: url.pathname + url.search } : undefined;
+}
 
 async function isFree(port: number): Promise<boolean> {
   try {

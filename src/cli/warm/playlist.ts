@@ -3,12 +3,7 @@
  * lists has to be parsed for that; a parser of a player would bring four packages and keep what is not needed here.
  */
 
-/** A URL to fetch, or a span of it. */
-export interface WarmTarget {
-  readonly url: string;
-  /** The value of Range, such as `bytes=0-99`. */
-  readonly range?: string | undefined;
-}
+import { maxTargets, resolveUrl, TargetSpans, type WarmTarget } from './targets.ts';
 
 /** One of the streams of a master playlist. */
 export interface Rendition {
@@ -42,14 +37,13 @@ export type Playlist =
     }
   | { readonly kind: 'invalid'; readonly reason: string };
 
-/** The most entries of one playlist. */
-const MAX_TARGETS = 200_000;
-
 /** What is known while the lines are read. */
 interface Reading {
   readonly base: string;
   readonly variables: Map<string, string>;
-  readonly targets: Spans;
+  readonly targets: TargetSpans;
+  /** The end of the last span, which the next one of the same URL follows where it states no offset. */
+  lastSpan: { readonly url: string; readonly end: number } | undefined;
   readonly renditions: Rendition[];
   readonly media: { url: string; group: string }[];
   readonly frames: string[];
@@ -71,7 +65,8 @@ export function parsePlaylist(text: string, base: string, imported: ReadonlyMap<
   const reading: Reading = {
     base,
     variables: new Map(),
-    targets: new Spans(),
+    targets: new TargetSpans(),
+    lastSpan: undefined,
     renditions: [],
     media: [],
     frames: [],
@@ -83,8 +78,8 @@ export function parsePlaylist(text: string, base: string, imported: ReadonlyMap<
   for (const [at, line] of lines.entries()) {
     const fault = readLine(line.trim(), reading, imported);
     if (fault !== undefined) return { kind: 'invalid', reason: `line ${at + 1}: ${fault}` };
-    if (reading.targets.size > MAX_TARGETS)
-      return { kind: 'invalid', reason: `it has more than ${MAX_TARGETS} segments` };
+    if (reading.targets.size > maxTargets)
+      return { kind: 'invalid', reason: `it has more than ${maxTargets} segments` };
   }
   const { renditions, media, frames, variables, segments, isEndless } = reading;
   const targets = reading.targets.list();
@@ -137,7 +132,7 @@ function define(named: Attributes, { variables }: Reading, imported: ReadonlyMap
 }
 
 function readUri(line: string, reading: Reading): string | undefined {
-  const url = resolved(withVariables(line, reading.variables), reading.base);
+  const url = resolveUrl(withVariables(line, reading.variables), reading.base);
   if (url === undefined) return 'it is no http or https URL';
   const { stream, byteRange } = reading;
   reading.stream = undefined;
@@ -155,32 +150,42 @@ function readUri(line: string, reading: Reading): string | undefined {
     return undefined;
   }
   reading.segments += 1;
-  return reading.targets.add(url, byteRange);
+  return addSegment(url, byteRange, reading);
 }
 
 function addTarget({ URI: uri, BYTERANGE: byteRange }: Attributes, reading: Reading): string | undefined {
   if (uri === undefined) return undefined;
-  const url = resolved(uri, reading.base);
-  return url === undefined ? 'its URI is no http or https URL' : reading.targets.add(url, byteRange);
+  const url = resolveUrl(uri, reading.base);
+  return url === undefined ? 'its URI is no http or https URL' : addSegment(url, byteRange, reading);
 }
 
 function addPlaylist(tag: string, attributes: Attributes, reading: Reading): string | undefined {
   const { URI: uri, TYPE: type = '', 'GROUP-ID': group = '' } = attributes;
   if (uri === undefined) return undefined;
-  const url = resolved(uri, reading.base);
+  const url = resolveUrl(uri, reading.base);
   if (url === undefined) return 'its URI is no http or https URL';
   if (tag === 'EXT-X-MEDIA') reading.media.push({ url, group: `${type} ${group}` });
   else reading.frames.push(url);
   return undefined;
 }
 
-function resolved(uri: string, base: string): string | undefined {
-  if (!URL.canParse(uri, base)) return undefined;
-  const url = new URL(uri, base);
-  url.hash = '';
-  return (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
-    ? url.href
-    : undefined;
+/** Adds a URL, with a span as `length@offset` or `length` (RFC 8216 §4.3.2.2). Returns what is wrong with the span. */
+function addSegment(url: string, byteRange: string | undefined, reading: Reading): string | undefined {
+  const { targets, lastSpan } = reading;
+  if (byteRange === undefined) {
+    targets.addWhole(url);
+    reading.lastSpan = undefined;
+    return undefined;
+  }
+  const [, length, offset] = /^(\d{1,15})(?:@(\d{1,15}))?$/.exec(byteRange) ?? [];
+  if (length === undefined || Number(length) === 0)
+    return `the byte range "${byteRange.slice(0, 60)}" is not length@offset`;
+  const after = lastSpan?.url === url ? lastSpan.end : 0;
+  const start = offset === undefined ? after : Number(offset);
+  const end = start + Number(length);
+  reading.lastSpan = { url, end };
+  targets.addSpan(url, start, end);
+  return undefined;
 }
 
 type Attributes = Readonly<Record<string, string>>;
@@ -198,45 +203,4 @@ function withVariables(text: string, variables: ReadonlyMap<string, string>): st
   return text.includes('{$')
     ? text.replace(/\{\$([\w-]+)\}/g, (whole, name: string) => variables.get(name) ?? whole)
     : text;
-}
-
-/** Collects targets once each. Spans of one URL that follow each other become one span. */
-class Spans {
-  readonly #whole = new Set<string>();
-  readonly #parts = new Map<string, { start: number; end: number }[]>();
-  /** The end of the last span, which the next one of the same URL follows where it states no offset. */
-  #last: { readonly url: string; readonly end: number } | undefined;
-  size = 0;
-
-  /** Adds a URL, with a span as `length@offset` or `length`. Returns what is wrong with the span. */
-  add(url: string, byteRange: string | undefined): string | undefined {
-    this.size += 1;
-    if (byteRange === undefined) {
-      this.#whole.add(url);
-      this.#last = undefined;
-      return undefined;
-    }
-    const [, length, offset] = /^(\d{1,15})(?:@(\d{1,15}))?$/.exec(byteRange) ?? [];
-    if (length === undefined || Number(length) === 0)
-      return `the byte range "${byteRange.slice(0, 60)}" is not length@offset`;
-    const after = this.#last?.url === url ? this.#last.end : 0;
-    const start = offset === undefined ? after : Number(offset);
-    const end = start + Number(length);
-    this.#last = { url, end };
-    const parts = this.#parts.get(url) ?? [];
-    this.#parts.set(url, parts);
-    const previous = parts.at(-1);
-    if (previous?.end === start) previous.end = end;
-    else if (!parts.some((part) => part.start === start && part.end === end) || parts.length > 1000)
-      parts.push({ start, end });
-    return undefined;
-  }
-
-  list(): readonly WarmTarget[] {
-    const ranges = [...this.#parts].filter(([url]) => !this.#whole.has(url));
-    return [
-      ...[...this.#whole].map((url) => ({ url })),
-      ...ranges.flatMap(([url, parts]) => parts.map(({ start, end }) => ({ url, range: `bytes=${start}-${end - 1}` }))),
-    ];
-  }
 }

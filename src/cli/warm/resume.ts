@@ -1,7 +1,7 @@
 /** Notes in a file what was fetched, so that a later run goes on after it. */
 
 import { closeSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
-import type { WarmTarget } from './playlist.ts';
+import type { WarmTarget } from './targets.ts';
 
 /** The first line of such a file. */
 const TITLE = '{"rangeway":"warm","version":1}';

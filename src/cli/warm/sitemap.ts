@@ -2,7 +2,7 @@
 
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import sax from 'sax';
+import { visitXml } from './xml.ts';
 
 /** The most that a sitemap may have, as its standard says, in bytes without compression. */
 export const maxSitemapBytes = 50 * 1024 * 1024;
@@ -47,33 +47,25 @@ function parseXml(text: string): Sitemap {
   const open: string[] = [];
   let root: string | undefined;
   let location = '';
-  const parser = sax.parser(true, { position: false });
-  parser.onopentag = ({ name }) => {
-    const local = name.slice(name.indexOf(':') + 1);
-    root ??= local;
-    open.push(local);
-    location = '';
-  };
-  const addText = (piece: string): void => {
-    if (open.at(-1) === 'loc') location += piece;
-  };
-  parser.ontext = addText;
-  parser.oncdata = addText;
-  parser.onclosetag = () => {
-    const parent = open.at(-2);
-    if (open.pop() !== 'loc') return;
-    if (parent === 'url') pages.push(location.trim());
-    if (parent === 'sitemap') sitemaps.push(location.trim());
-  };
-  let fault: string | undefined;
-  parser.onerror = (error) => {
-    fault ??= firstLine(error.message);
-    parser.resume();
-  };
-  // In pieces: an error in the first one is found before the rest is read.
-  for (let at = 0; at < text.length && fault === undefined; at += 65_536) parser.write(text.slice(at, at + 65_536));
-  if (fault === undefined) parser.close();
-  if (fault !== undefined) return { kind: 'invalid', reason: `its XML is damaged: ${fault}` };
+  const fault = visitXml(text, {
+    open(name) {
+      const local = name.slice(name.indexOf(':') + 1);
+      root ??= local;
+      open.push(local);
+      location = '';
+      return undefined;
+    },
+    text(piece) {
+      if (open.at(-1) === 'loc') location += piece;
+    },
+    close() {
+      const parent = open.at(-2);
+      if (open.pop() !== 'loc') return;
+      if (parent === 'url') pages.push(location.trim());
+      if (parent === 'sitemap') sitemaps.push(location.trim());
+    },
+  });
+  if (fault !== undefined) return { kind: 'invalid', reason: fault };
   if (root === 'urlset') return { kind: 'urls', urls: pages };
   if (root === 'sitemapindex') return { kind: 'index', urls: sitemaps };
   return { kind: 'invalid', reason: `it is no sitemap: its root element is <${root ?? ''}>` };

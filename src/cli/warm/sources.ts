@@ -1,8 +1,10 @@
-/** Finds what to warm: from sitemaps with their indexes, and from HLS playlists with their segments. */
+/** Finds what to warm: from sitemaps with their indexes, and from HLS playlists and DASH manifests with their segments. */
 
 import type { FetchDocument, FetchedDocument } from './fetch-through.ts';
-import { type Playlist, parsePlaylist, type Rendition, type WarmTarget } from './playlist.ts';
+import { parseManifest } from './mpd.ts';
+import { type Playlist, parsePlaylist, type Rendition } from './playlist.ts';
 import { maxSitemapBytes, parseSitemap } from './sitemap.ts';
+import type { RenditionChoice, WarmTarget } from './targets.ts';
 
 /** What was found. Nothing is `undefined`: what could not be read is named in `faults`. */
 export interface Found {
@@ -110,22 +112,40 @@ async function readSitemap(
   }
 }
 
-/** Which streams of a master playlist are fetched: all, the one with the highest or lowest bit rate, or those of a height. */
-export type RenditionChoice = 'all' | 'best' | 'lowest' | { readonly height: number };
-
-/** Reads an HLS playlist by its URL, with the playlists of a master playlist. URLs of other hosts are left out. */
-export async function findInPlaylist(
+/**
+ * Reads an HLS playlist with the playlists of a master playlist, or a DASH manifest, by its URL. URLs of other hosts are left out.
+ * `now` is in epoch milliseconds: a live DASH manifest has the segments that are available then.
+ */
+export async function findInManifest(
   url: string,
   choice: RenditionChoice,
   fetchDocument: FetchDocument,
+  now: number,
 ): Promise<Found> {
   const fetched = await fetchDocument(url, MAX_PLAYLIST_BYTES);
-  const playlist = readPlaylist(fetched);
   if (fetched.kind === 'failed') return failed(`${url}: ${fetched.reason}`);
-  if (playlist.kind === 'invalid') return failed(`${url}: ${playlist.reason}`);
+  const text = new TextDecoder().decode(fetched.bytes);
   const gathering = new Gathering(new URL(fetched.url).host);
   gathering.mayRead(fetched.url);
   gathering.add({ url: fetched.url });
+  if (!/^\s*</.test(text))
+    return await readPlaylist(url, { base: fetched.url, text }, choice, gathering, fetchDocument);
+  const manifest = parseManifest(text, { base: fetched.url, choice, now });
+  if (manifest.kind === 'invalid') return failed(`${url}: ${manifest.reason}`);
+  for (const target of manifest.targets) gathering.add(target);
+  for (const fault of manifest.faults) gathering.faults.push(`${url}: ${fault}`);
+  return gathering.found();
+}
+
+async function readPlaylist(
+  url: string,
+  { base, text }: { readonly base: string; readonly text: string },
+  choice: RenditionChoice,
+  gathering: Gathering,
+  fetchDocument: FetchDocument,
+): Promise<Found> {
+  const playlist = parsePlaylist(text, base);
+  if (playlist.kind === 'invalid') return failed(`${url}: ${playlist.reason}`);
   for (const target of playlist.targets) gathering.add(target);
   if (playlist.kind === 'media') return gathering.found();
   const inner = choosePlaylists(playlist, choice);
@@ -134,7 +154,7 @@ export async function findInPlaylist(
   }
   for (const each of inner) {
     if (!gathering.mayRead(each)) continue;
-    const parts = readPlaylist(await fetchDocument(each, MAX_PLAYLIST_BYTES), playlist.variables);
+    const parts = parseFetched(await fetchDocument(each, MAX_PLAYLIST_BYTES), playlist.variables);
     if (parts.kind === 'media') {
       gathering.add({ url: each });
       for (const target of parts.targets) gathering.add(target);
@@ -145,16 +165,9 @@ export async function findInPlaylist(
   return gathering.found();
 }
 
-function readPlaylist(fetched: FetchedDocument, variables?: ReadonlyMap<string, string>): Playlist {
+function parseFetched(fetched: FetchedDocument, variables: ReadonlyMap<string, string>): Playlist {
   if (fetched.kind === 'failed') return { kind: 'invalid', reason: fetched.reason };
-  const text = new TextDecoder().decode(fetched.bytes);
-  if (/^\s*</.test(text) && text.slice(0, 4000).includes('<MPD')) {
-    return {
-      kind: 'invalid',
-      reason: 'it is a DASH manifest, which is not read: list its segments in a file for --from',
-    };
-  }
-  return parsePlaylist(text, fetched.url, variables);
+  return parsePlaylist(new TextDecoder().decode(fetched.bytes), fetched.url, variables);
 }
 
 /** Returns the URLs of the chosen streams, with the sound and subtitles that belong to them. */

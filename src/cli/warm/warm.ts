@@ -16,9 +16,9 @@ import { printableJson, sizeText } from '../text-sections.ts';
 import { type FetchDocument, fetchThrough } from './fetch-through.ts';
 import { readLines } from './lines.ts';
 import { Pacer } from './pace.ts';
-import type { WarmTarget } from './playlist.ts';
 import { noNotes, openNotes, type WarmNotes } from './resume.ts';
-import { type Found, findInPlaylist, findInSitemap, findInSitemapFile, type RenditionChoice } from './sources.ts';
+import { type Found, findInManifest, findInSitemap, findInSitemapFile } from './sources.ts';
+import type { RenditionChoice, WarmTarget } from './targets.ts';
 
 /** The flags of the command. */
 export interface WarmFlags extends AdminFlags {
@@ -26,7 +26,7 @@ export interface WarmFlags extends AdminFlags {
   readonly header?: readonly (readonly [name: string, value: string])[] | undefined;
   /** A file of URLs; `-` is standard input. */
   readonly from?: string | undefined;
-  /** URLs or files of sitemaps, and URLs of HLS playlists. */
+  /** URLs or files of sitemaps, and URLs of HLS playlists and DASH manifests. */
   readonly sitemap?: readonly string[] | undefined;
   readonly manifest?: readonly string[] | undefined;
   readonly rendition?: RenditionChoice | undefined;
@@ -166,7 +166,11 @@ async function readDocuments(targets: WarmTarget[], work: Work): Promise<void> {
   }
   for (const text of flags.manifest ?? []) {
     status.show(`reading ${safeLine(text)}`);
-    take(await findInPlaylist(withScheme(text) ?? text, flags.rendition ?? 'all', fetchDocument), targets, work);
+    take(
+      await findInManifest(withScheme(text) ?? text, flags.rendition ?? 'all', fetchDocument, Date.now()),
+      targets,
+      work,
+    );
   }
 }
 

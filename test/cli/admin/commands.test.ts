@@ -120,6 +120,16 @@ describe('rangeway health', () => {
     expect(await ground.run('health')).toEqual({ code: 1, stdout: '', stderr: `rangeway: not ready: ${reason}\n` });
   });
 
+  it.each([
+    [{ isReady: true, reason: undefined }, 0, { isReady: true }],
+    [{ isReady: false, reason: 'The server is stopping.' }, 1, { isReady: false, reason: 'The server is stopping.' }],
+  ])('prints JSON: %j', async (readiness, code, want) => {
+    const readReadiness = async () => ({ ...readiness, workers, addresses: [] });
+    await using ground = await openCommandGround({ readReadiness });
+    const run = await ground.run('health', '--json');
+    expect({ ...run, stdout: JSON.parse(run.stdout) }).toEqual({ code, stdout: want, stderr: '' });
+  });
+
   it('exits with 1 where no server answers', async () => {
     const ground = await openCommandGround();
     await ground[Symbol.asyncDispose]();

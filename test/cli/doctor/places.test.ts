@@ -7,7 +7,7 @@ import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { gatherListenRights, gatherPlaces } from '../../../src/cli/doctor/gather-places.ts';
 import { judgePlaces, type ListenRights, type PlaceFacts, type PlaceOutcome } from '../../../src/cli/doctor/places.ts';
 import type { ListenPlace } from '../../../src/config/address.ts';
-import { startProxy } from '../../support/processes/rangeway-process.ts';
+import { startConfigured } from '../../support/processes/rangeway-process.ts';
 import { examinedConfig, linesOf } from '../../support/values/examined-config.ts';
 
 const rights: ListenRights = { userId: 1000, firstFree: 1024, umask: 0o022 };
@@ -15,10 +15,11 @@ const web: ListenPlace = { kind: 'tcp', host: '0.0.0.0', port: 80 };
 const socket: ListenPlace = { kind: 'unix', path: '/run/rangeway/x.sock' };
 
 describe('judgePlaces', () => {
-  const nginx = { pid: 7, name: 'nginx', isRangeway: false };
-  const ours = { pid: 8, name: 'rangeway', isRangeway: true };
+  const nginx = { pid: 7, name: 'nginx', isRangeway: false, hasStore: false };
+  const ours = { pid: 8, name: 'rangeway', isRangeway: true, hasStore: false };
+  const its = { ...ours, hasStore: true };
 
-  it.each<[place: ListenPlace, outcome: PlaceOutcome, want: string, isStoreInUse?: boolean]>([
+  it.each<[place: ListenPlace, outcome: PlaceOutcome, want: string]>([
     [web, { kind: 'free' }, 'ok listen [listen[0] (0.0.0.0:80)] it is free'],
     [
       { kind: 'systemd', name: undefined },
@@ -43,9 +44,8 @@ describe('judgePlaces', () => {
     ],
     [
       web,
-      { kind: 'held', by: ours },
+      { kind: 'held', by: its },
       'ok listen [listen[0] (0.0.0.0:80)] the Rangeway of this configuration listens there, process 8',
-      true,
     ],
     [
       web,
@@ -66,9 +66,9 @@ describe('judgePlaces', () => {
     [socket, { kind: 'failed', code: 'ENOENT', reason: 'why' }, 'why → mkdir /run/rangeway'],
     [{ kind: 'unix', path: '/x.sock' }, { kind: 'failed', code: 'EACCES', reason: 'why' }, 'right to write to /;'],
     [web, { kind: 'failed', code: 'EFAULT', reason: 'why' }, 'why → another place: listen[0] (--listen)'],
-  ])('%j %j', (place, outcome, want, isStoreInUse = false) => {
+  ])('%j %j', (place, outcome, want) => {
     const facts: PlaceFacts = { option: 'listen[0]', place, mode: undefined, outcome };
-    const [line, ...others] = linesOf(judgePlaces([facts], rights, isStoreInUse));
+    const [line, ...others] = linesOf(judgePlaces([facts], rights));
     expect(others).toEqual([]);
     expect(line).toContain(want);
   });
@@ -76,7 +76,7 @@ describe('judgePlaces', () => {
   it('a low port that only root may open', () => {
     const facts: PlaceFacts = { option: 'listen[0]', place: web, mode: undefined, outcome: { kind: 'free' } };
     const asRoot = (change: Partial<ListenRights>, place = web) =>
-      linesOf(judgePlaces([{ ...facts, place }], { ...rights, userId: 0, ...change }, false))[0];
+      linesOf(judgePlaces([{ ...facts, place }], { ...rights, userId: 0, ...change }))[0];
     expect(asRoot({})).toContain(
       'note listen [listen[0] (0.0.0.0:80)] it is free, but only root may open ports below 1024',
     );
@@ -95,7 +95,7 @@ describe('judgePlaces', () => {
     [undefined, 0o000, 'permissions 0777: every user of this machine can connect'],
   ])('a socket with mode %s and umask %s', (mode, umask, want) => {
     const facts: PlaceFacts = { option: 'listen[0]', place: socket, mode, outcome: { kind: 'free' } };
-    expect(linesOf(judgePlaces([facts], { ...rights, umask }, false))[0]).toContain(want);
+    expect(linesOf(judgePlaces([facts], { ...rights, umask }))[0]).toContain(want);
   });
 });
 
@@ -115,8 +115,8 @@ describe('gatherPlaces', () => {
     return (server.address() as AddressInfo).port;
   }
 
-  const outcomes = async (options: object) => {
-    const facts = await gatherPlaces(examinedConfig(options));
+  const outcomes = async (options: object, storeDir?: string) => {
+    const facts = await gatherPlaces(examinedConfig(options), storeDir);
     return facts.map(({ option, outcome }) => [option, outcome]);
   };
 
@@ -137,19 +137,27 @@ describe('gatherPlaces', () => {
     servers.push(held);
     await once(held, 'listening');
     const by =
-      process.platform === 'linux' ? { pid: process.pid, name: expect.any(String), isRangeway: false } : undefined;
+      process.platform === 'linux'
+        ? { pid: process.pid, name: expect.any(String), isRangeway: false, hasStore: false }
+        : undefined;
     expect(await outcomes({ listen: [`127.0.0.1:${port}`, `unix:${dir}/held.sock`] })).toEqual([
       ['listen[0]', { kind: 'held', by }],
       ['listen[1]', { kind: 'held', by }],
     ]);
   });
 
-  it('knows a Rangeway', async () => {
-    await using proxy = await startProxy('http://127.0.0.1:9');
-    const [[, outcome] = []] = await outcomes({ listen: new URL(proxy.url).host });
-    const by =
-      process.platform === 'linux' ? { pid: proxy.pid, name: expect.any(String), isRangeway: true } : undefined;
-    expect(outcome).toEqual({ kind: 'held', by });
+  it('knows a Rangeway, and whether its store is that of the configuration', async () => {
+    const config = { listen: '127.0.0.1:0', store: { dir: './store' }, routes: [{ origin: 'http://127.0.0.1:9' }] };
+    await using proxy = await startConfigured(dir, config);
+    for (const [storeDir, hasStore] of [
+      [join(dir, 'store'), true],
+      [join(dir, 'other'), false],
+      [undefined, false],
+    ] as const) {
+      const [[, outcome] = []] = await outcomes({ listen: new URL(proxy.url).host }, storeDir);
+      const known = { pid: proxy.pid, name: expect.any(String), isRangeway: true, hasStore };
+      expect(outcome).toEqual({ kind: 'held', by: process.platform === 'linux' ? known : undefined });
+    }
   });
 
   it('says why a place cannot be used', async () => {

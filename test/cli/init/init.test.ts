@@ -292,6 +292,24 @@ describe('on a terminal', () => {
     });
   });
 
+  itWith(['python3'], 'init takes the server and the path from the URL of a file', async () => {
+    const dir = await newDir();
+    const origin = await openOrigin();
+    const steps: readonly TerminalStep[] = [
+      [asked.origin, `${origin}/film.mp4\n`],
+      [`that is the URL of a file: the server is ${origin}\n`.replace('\n', '\r\n'), ''],
+      ['Best a large file [/film.mp4]: ', '\n'],
+      ...[asked.listen, asked.store, asked.size, asked.memory, asked.admin].map((each) => [each, '\n'] as const),
+    ];
+    const { code, shown } = await runOnTerminal(['init'], steps, dir, { HOME: dir });
+    expect(code, shown).toBe(0);
+    const text = await readFile(join(dir, 'rangeway.jsonc'), 'utf8');
+    expect(text).toContain('What GET /film.mp4 showed');
+    expect(await loadConfig(join(dir, 'rangeway.jsonc'))).toMatchObject({
+      config: { routes: [{ origin: { url: `${origin}/` } }] },
+    });
+  });
+
   itWith(['python3'], 'init says what is wrong with an answer, and asks again', async () => {
     const dir = await newDir();
     const steps: readonly TerminalStep[] = [

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { FetchDocument } from '../../../src/cli/warm/fetch-through.ts';
 import { maxSitemapBytes, parseSitemap } from '../../../src/cli/warm/sitemap.ts';
-import { findInPlaylist, findInSitemap, findInSitemapFile } from '../../../src/cli/warm/sources.ts';
+import { findInManifest, findInSitemap, findInSitemapFile } from '../../../src/cli/warm/sources.ts';
 
 const site = 'https://www.example';
 
@@ -130,14 +130,14 @@ describe('a playlist', () => {
     ),
   };
 
-  it.each<[choice: Parameters<typeof findInPlaylist>[1], names: string[]]>([
+  it.each<[choice: Parameters<typeof findInManifest>[1], names: string[]]>([
     ['all', ['m.m3u8', '720.m3u8', '720.ts', '360.m3u8', '360.ts', 'a.m3u8', 'a.ts', 'b.m3u8', 'b.ts']],
     ['best', ['m.m3u8', '720.m3u8', '720.ts', 'b.m3u8', 'b.ts']],
     ['lowest', ['m.m3u8', '360.m3u8', '360.ts', 'a.m3u8', 'a.ts']],
     [{ height: 360 }, ['m.m3u8', '360.m3u8', '360.ts', 'a.m3u8', 'a.ts']],
   ])('is read with the streams %j', async (choice, names) => {
     const { asked, fetchDocument } = documents(table);
-    const found = await findInPlaylist(master, choice, fetchDocument);
+    const found = await findInManifest(master, choice, fetchDocument, 0);
     expect(found.targets).toEqual(names.map((name) => ({ url: `${site}/${name}` })));
     expect(found.faults).toEqual([]);
     expect(asked.filter((url) => !url.startsWith(site))).toEqual([]);
@@ -145,26 +145,24 @@ describe('a playlist', () => {
   });
 
   it.each<[want: string, text: string]>([
-    [
-      'it is a DASH manifest, which is not read: list its segments in a file for --from',
-      '<?xml version="1.0"?><MPD></MPD>',
-    ],
+    ['it is no DASH manifest: its root element is <html>', '<!doctype html><html><p></html>'],
+    ['line 1: MPD: it has no Period', '<?xml version="1.0"?><MPD></MPD>'],
     ['it is no HLS playlist: its first line is not #EXTM3U', 'hello'],
   ])('says: %s', async (want, text) => {
     const { fetchDocument } = documents({ [master]: text });
-    expect((await findInPlaylist(master, 'all', fetchDocument)).faults).toEqual([`${master}: ${want}`]);
+    expect((await findInManifest(master, 'all', fetchDocument, 0)).faults).toEqual([`${master}: ${want}`]);
   });
 
   it('names the streams that there are', async () => {
     const { fetchDocument } = documents(table);
-    const { faults } = await findInPlaylist(master, { height: 1080 }, fetchDocument);
+    const { faults } = await findInManifest(master, { height: 1080 }, fetchDocument, 0);
     expect(faults).toEqual([`${master}: it has no such stream; it has 720p, 360p, one without a height`]);
   });
 
   it('that contains itself is read once', async () => {
     const text = `#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n${master}\n#EXT-X-STREAM-INF:BANDWIDTH=1\nx.m3u8`;
     const { asked, fetchDocument } = documents({ [master]: text, [`${site}/x.m3u8`]: text });
-    const found = await findInPlaylist(master, 'all', fetchDocument);
+    const found = await findInManifest(master, 'all', fetchDocument, 0);
     expect(asked).toEqual([master, `${site}/x.m3u8`]);
     expect(found.faults).toEqual([`${site}/x.m3u8: it is a master playlist, too`]);
   });
