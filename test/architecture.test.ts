@@ -289,9 +289,11 @@ describe('the architecture of src', () => {
   });
 
   it('keeps loggers out of the core', () => {
+    // Redaction is a rule about texts: a key is found by the text that it was shown as.
+    const isPlain = (to: string) => to === 'telemetry/events.ts' || to === 'telemetry/redact.ts';
     const strays = importsOf(true)
       .map(({ file, specifier }) => ({ from: file.name, to: resolved(file, specifier) }))
-      .filter(({ from, to }) => eventsOnly.test(from) && to.startsWith('telemetry/') && to !== 'telemetry/events.ts')
+      .filter(({ from, to }) => eventsOnly.test(from) && to.startsWith('telemetry/') && !isPlain(to))
       .map(({ from, to }) => `${from} → ${to}`);
     expect(strays).toEqual([]);
   });

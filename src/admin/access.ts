@@ -84,6 +84,12 @@ export function sessionOf(fields: Fields, sessions: Sessions): SessionReading {
   return cookies.length === 0 ? noSession : { kind: 'ended' };
 }
 
+/** Returns a function that tells whether a request that was admitted still would be: one with a session, as long as that goes on. */
+export function admissionOf({ fields }: Pick<ProxyRequest, 'fields'>, sessions: Sessions): () => boolean {
+  const session = readAuthorization(fields) === undefined ? sessionOf(fields, sessions) : noSession;
+  return session.kind === 'open' ? () => sessions.has(session.cookie) : () => true;
+}
+
 /**
  * Refuses requests with the cookie of a session that a page of another origin may have caused, where `refuseForeignCaller` has
  * found nothing: the browser has to say that our own page, or its user, has sent it. Browsers do not say so of a plain GET to a

@@ -143,14 +143,17 @@ export class ActivityFeed {
     return this.#reading;
   }
 
-  /** Returns the response with the events, or why there is none. For HEAD nothing is watched. */
-  open(method: string): ProxyResponse {
+  /**
+   * Returns the response with the events, or why there is none. For HEAD nothing is watched. The stream ends before the next event
+   * once `isAdmitted` is false.
+   */
+  open(method: string, isAdmitted: () => boolean): ProxyResponse {
     if (this.#isClosed) return problemResponse(503, 'The server is stopping.');
     if (method === 'HEAD') return { status: 200, fields: streamFields, body: { kind: 'none' } };
     if (this.#watchers.size >= mostWatchers) {
       return problemResponse(503, `${mostWatchers} clients watch already.`, [['retry-after', '5']]);
     }
-    const watcher = new Watcher((ended) => this.#remove(ended));
+    const watcher = new Watcher(isAdmitted, (ended) => this.#remove(ended));
     this.#watchers.add(watcher);
     // The first event of a further watcher is the last one of the others.
     if (this.#latest === undefined) void this.#send();
@@ -169,11 +172,17 @@ export class ActivityFeed {
     for (const watcher of this.#watchers) watcher.close();
   }
 
+  /** Ends the streams of those that are no longer admitted. */
+  dismiss(): void {
+    for (const watcher of this.#watchers) if (!watcher.isAdmitted()) watcher.close();
+  }
+
   async #send(): Promise<void> {
     if (this.#isSending) return;
     this.#isSending = true;
     const event = await this.read().then(formatEvent, () => undefined);
     this.#isSending = false;
+    this.dismiss();
     if (this.#watchers.size === 0) return;
     if (event !== undefined) for (const watcher of this.#watchers) watcher.offer(event);
     this.#latest = event;
@@ -197,12 +206,14 @@ function formatEvent(activity: Activity): Uint8Array {
 
 /** The body of one event stream. It keeps at most one event, the newest. */
 class Watcher implements BodyStream {
+  readonly isAdmitted: () => boolean;
   readonly #onEnd: (watcher: Watcher) => void;
   #newest: Uint8Array | undefined;
   #wake: (() => void) | undefined;
   #isEnded = false;
 
-  constructor(onEnd: (watcher: Watcher) => void) {
+  constructor(isAdmitted: () => boolean, onEnd: (watcher: Watcher) => void) {
+    this.isAdmitted = isAdmitted;
     this.#onEnd = onEnd;
   }
 

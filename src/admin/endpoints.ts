@@ -1,7 +1,7 @@
 /** The table of all endpoints of the admin listener. */
 
 import * as z from 'zod';
-import { sessionOf } from './access.ts';
+import { admissionOf, sessionOf } from './access.ts';
 import {
   activity,
   decisionList,
@@ -292,7 +292,7 @@ const running: readonly Endpoint[] = [
       contentType: 'text/event-stream; charset=utf-8',
       schema: z.string(),
     },
-    respond: ({ activity: feed }, { method }) => feed.open(method),
+    respond: ({ activity: feed, gate }, request) => feed.open(request.method, admissionOf(request, gate.sessions)),
   }),
   defineEndpoint({
     id: 'listDecisions',

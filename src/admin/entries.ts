@@ -16,6 +16,7 @@ import {
   prefixesOf,
   prefixesOfHost,
   type ResourceUrl,
+  redactedPatternsOf,
   type ScopedRoute,
   splitKey,
 } from '../routing/cache-key.ts';
@@ -42,9 +43,7 @@ export function resolveSearch(search: EntrySearch, routes: readonly ScopedRoute[
     case 'all':
       return { ...nothing, prefixes: [''] };
     case 'url':
-      return (
-        choosePath(search.url, routes, false) ?? { ...nothing, ...namesOfResource(placeOfUrl(search.url), routes) }
-      );
+      return choosePath(search.url, routes, false) ?? { ...nothing, ...chooseUrl(placeOfUrl(search.url), routes) };
     case 'prefix':
       return (
         choosePath(search.url, routes, true) ?? { ...nothing, prefixes: prefixesOf(placeOfUrl(search.url), routes) }
@@ -56,6 +55,12 @@ export function resolveSearch(search: EntrySearch, routes: readonly ScopedRoute[
     case 'group':
       return { ...nothing, tags: [groupTag(readOrigin(search.origin), search.group)] };
   }
+}
+
+/** A URL that a list has shown with redacted secrets selects all that are shown like it, so that no secret need be shown. */
+function chooseUrl(place: ResourceUrl, routes: readonly ScopedRoute[]): Omit<PurgeChoice, 'prefixes'> {
+  const patterns = redactedPatternsOf(place, routes);
+  return { ...namesOfResource(place, routes), ...(patterns.length === 0 ? {} : { patterns }) };
 }
 
 function placeOfUrl(url: string): ResourceUrl {
@@ -225,6 +230,10 @@ function narrow(source: Source, { contains }: EntryOrder): NarrowSource {
   if (source.kind !== 'pattern') return { choice: source, contains, isWanted: () => true };
   const { pattern } = source;
   const text = lowerCase(contains ?? '');
+  if (pattern.redacted !== undefined) {
+    const choice = { kind: 'prefix', prefix: pattern.start } as const;
+    return { choice, contains, isWanted: (key) => hasPattern(key, pattern) };
+  }
   return {
     choice: { kind: 'prefix', prefix: pattern.start },
     // The path is in the key, so that the store leaves out nearly all other entries.

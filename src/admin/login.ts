@@ -45,14 +45,14 @@ export function logIn(order: LoginOrder, request: ProxyRequest, context: AdminGa
   return withCookie(sessions.open(), sessionLastsMs / 1000);
 }
 
-/** Ends the session of a request, and all event streams: one of them may be the session's. */
+/** Ends the session of a request, and its event streams. */
 export function logOut(request: ProxyRequest, context: AdminGateContext, activity: ActivityFeed): ProxyResponse {
   const session = sessionOf(request.fields, context.sessions);
   if (session.kind === 'open') {
     const refusal = refuseForgery(request, context.rules);
     if (refusal !== undefined) return problemResponse(refusal.status, refusal.detail, refusal.fields);
     context.sessions.end(session.cookie);
-    activity.disconnect();
+    activity.dismiss();
   }
   return withCookie('', 0);
 }

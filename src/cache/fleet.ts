@@ -7,6 +7,7 @@
 import type { StoredResponse } from '../http/stored-response.ts';
 import { effectiveEntityTag, parseEntityTag, strongValidator } from '../semantics/validator.ts';
 import type { StoreChange } from '../store/store.ts';
+import { redact } from '../telemetry/redact.ts';
 import type { Answer, Representation } from './answer.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { NotStoredReason, PassReason } from './lookup/hit-for-pass.ts';
@@ -142,11 +143,17 @@ export interface KeyPattern {
   readonly rest: string;
   /** Whether more may follow `rest`. */
   readonly isPrefix: boolean;
+  /** In place of `rest`: the keys that begin with `start` and look like this once secrets are redacted. */
+  readonly redacted?: string | undefined;
 }
 
 /** Checks whether a key matches a pattern. */
-export function hasPattern(key: string, { start, rest, isPrefix }: KeyPattern): boolean {
+export function hasPattern(key: string, { start, rest, isPrefix, redacted }: KeyPattern): boolean {
   if (!key.startsWith(start)) return false;
+  if (redacted !== undefined) {
+    const shown = redact(key);
+    return shown === redacted || shown.startsWith(`${redacted}#`);
+  }
   const at = key.indexOf('/', start.length);
   const end = at + rest.length;
   // After `#` follows another spelling of the same path (see `targetKeys`).

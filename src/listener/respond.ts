@@ -235,7 +235,7 @@ async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progre
 function addSent(progress: Progress, sizeBytes: number): void {
   progress.bytesSent += sizeBytes;
   const bytes = progress.bytesSent - progress.reportedBytes;
-  if (bytes < progressStepBytes) return;
+  if (bytes <= progressStepBytes) return;
   progress.onProgress?.(bytes);
   progress.reportedBytes = progress.bytesSent;
 }

@@ -105,7 +105,7 @@ class ObservedExchange implements BodyObserver {
   onChunk({ length }: Uint8Array): undefined {
     this.#receivedBytes += length;
     const bytes = this.#receivedBytes - this.#reportedBytes;
-    if (bytes < progressStepBytes) return;
+    if (bytes <= progressStepBytes) return;
     this.#reportedBytes = this.#receivedBytes;
     const { route, emit } = this.#options;
     emit({ kind: 'progress', what: 'received', route, bytes });

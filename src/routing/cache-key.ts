@@ -7,6 +7,7 @@ import type { KeyPattern } from '../cache/fleet.ts';
 import { memoizeByObject } from '../http/collections.ts';
 import { spellingTag } from '../semantics/invalidation.ts';
 import { type QuerySelection, selectParameters } from '../semantics/query.ts';
+import { redact } from '../telemetry/redact.ts';
 import type { Route, RouteCaching } from './router.ts';
 import { normaliseAuthority, normaliseTarget, splitTarget, type Target } from './target.ts';
 
@@ -181,6 +182,22 @@ export function patternsOf(target: string, routes: readonly ScopedRoute[], isPre
       const rest = (path + counted).length - (isPrefix ? 1 : 0);
       return { start: key.slice(0, end - rest), rest: key.slice(end - rest, end), isPrefix };
     });
+  });
+}
+
+/** Whether a URL is one that was shown with its secrets redacted; browsers encode the brackets. */
+const redactedMark = /(?:\[|%5b)redacted(?:\]|%5d)/i;
+
+/**
+ * Returns the key patterns of a URL that was shown with redacted secrets, as in a log or a list: they match the keys of all
+ * resources that are shown like it. None for another URL.
+ */
+export function redactedPatternsOf(place: ResourceUrl, routes: readonly ScopedRoute[]): readonly KeyPattern[] {
+  if (!redactedMark.test(place.target)) return [];
+  return namesOfResource(place, routes).keys.map((key) => {
+    const redacted = redact(key);
+    const at = redacted.search(redactedMark);
+    return { start: at < 0 ? key : redacted.slice(0, at), rest: '', isPrefix: false, redacted };
   });
 }
 

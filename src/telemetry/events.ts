@@ -228,8 +228,8 @@ export interface ProgressEvent {
   readonly bytes: number;
 }
 
-/** Bytes of one transfer between two progress events. Shorter transfers have none. */
-export const progressStepBytes = 256 * 1024;
+/** A progress event is for more bytes than these. Small, so that a slow transfer is seen to move; shorter ones have no such event. */
+export const progressStepBytes = 64 * 1024;
 
 /** Events that are counted or remembered, but not logged. */
 export type UnloggedEvent = ProgressEvent | RevalidationEvent | StartEvent | ConnectionEvent | RemovalEvent;

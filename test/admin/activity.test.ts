@@ -1,8 +1,10 @@
 /** What a server does now: put together from its processes, and sent to watchers once a second. */
 
 import { describe, expect, it } from 'vitest';
+import { admissionOf } from '../../src/admin/access.ts';
 import { ActivityFeed, composeActivity, mostFills, mostWatchers } from '../../src/admin/activity.ts';
 import type { FillStatus, WorkerActivity } from '../../src/admin/operations.ts';
+import { Sessions, sessionLastsMs } from '../../src/admin/sessions.ts';
 import type { ProxyResponse } from '../../src/http/message.ts';
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
 import { turn } from '../support/clocks/turn.ts';
@@ -95,9 +97,9 @@ describe('the feed', () => {
   it('sends an event at once and one each second, and reads once for all watchers', async () => {
     const { clock, feed, readings } = openFeed();
     expect(clock.pending).toBe(0);
-    const one = readerOf(feed.open('GET'));
+    const one = readerOf(feed.open('GET', () => true));
     expect(await one()).toBe(1);
-    const other = readerOf(feed.open('GET'));
+    const other = readerOf(feed.open('GET', () => true));
     expect(await other()).toBe(1);
     for (let second = 2; second < 10; second += 1) {
       clock.advance(1000);
@@ -107,19 +109,19 @@ describe('the feed', () => {
 
   it('reads nothing without a watcher', async () => {
     const { clock, feed, readings } = openFeed();
-    const response = feed.open('GET');
+    const response = feed.open('GET', () => true);
     expect(await readerOf(response)()).toBe(1);
     streamOf(response).close();
     expect([feed.watchers, clock.pending]).toEqual([0, 0]);
     clock.advance(60_000);
     expect(readings()).toBe(1);
-    expect(await readerOf(feed.open('GET'))()).toBe(2);
+    expect(await readerOf(feed.open('GET', () => true))()).toBe(2);
   });
 
   it('skips events for a watcher that does not read', async () => {
     const { clock, feed } = openFeed();
-    const slow = readerOf(feed.open('GET'));
-    const quick = readerOf(feed.open('GET'));
+    const slow = readerOf(feed.open('GET', () => true));
+    const quick = readerOf(feed.open('GET', () => true));
     for (let second = 1; second <= 100; second += 1) {
       expect(await quick()).toBe(second);
       clock.advance(1000);
@@ -133,44 +135,65 @@ describe('the feed', () => {
     let isBroken = true;
     const read = () => (isBroken ? Promise.reject(new Error('no')) : Promise.resolve(someActivity));
     const feed = new ActivityFeed({ read, after: clock.after });
-    const next = readerOf(feed.open('GET'))();
+    const next = readerOf(feed.open('GET', () => true))();
     await turn();
     isBroken = false;
     clock.advance(1000);
     expect(await next).toBe(someActivity.at);
   });
 
+  it('ends the stream of a session with the session, and no other', async () => {
+    const { clock, feed } = openFeed();
+    const sessions = new Sessions({ now: clock.now, random: (size) => Buffer.alloc(size, feed.watchers) });
+    const watch = () => {
+      const cookie = sessions.open();
+      const fields = [['cookie', `rangeway_session=${cookie}`]] as const;
+      return { cookie, next: readerOf(feed.open('GET', admissionOf({ fields }, sessions))) };
+    };
+    const token = readerOf(feed.open('GET', admissionOf({ fields: [['authorization', 'Bearer t']] }, sessions)));
+    const [one, other] = [watch(), watch()];
+    expect([await token(), await one.next(), await other.next()]).toEqual([1, 1, 1]);
+    sessions.end(one.cookie);
+    feed.dismiss();
+    expect([await one.next(), feed.watchers]).toEqual([undefined, 2]);
+    clock.advance(1000);
+    expect([await token(), await other.next()]).toEqual([2, 2]);
+    clock.advance(sessionLastsMs);
+    expect([await token(), await other.next()]).toEqual([3, undefined]);
+    expect(feed.watchers).toBe(1);
+  });
+
   it('has a bounded number of watchers, and room again when one leaves', () => {
     const { feed } = openFeed();
-    const responses = Array.from({ length: mostWatchers }, () => feed.open('GET'));
-    expect(feed.open('GET').status).toBe(503);
+    const responses = Array.from({ length: mostWatchers }, () => feed.open('GET', () => true));
+    expect(feed.open('GET', () => true).status).toBe(503);
     streamOf(responses[0] as ProxyResponse).close();
-    expect(feed.open('GET').status).toBe(200);
+    expect(feed.open('GET', () => true).status).toBe(200);
   });
 
   it('answers HEAD without a watcher', () => {
     const { feed } = openFeed();
-    const { status, body, fields } = feed.open('HEAD');
+    const { status, body, fields } = feed.open('HEAD', () => true);
     expect([status, body.kind, feed.watchers]).toEqual([200, 'none', 0]);
-    expect(fields).toEqual(feed.open('GET').fields);
+    expect(fields).toEqual(feed.open('GET', () => true).fields);
   });
 
   it('can end all streams, and opens others', async () => {
     const { feed } = openFeed();
-    const next = readerOf(feed.open('GET'));
+    const next = readerOf(feed.open('GET', () => true));
     expect(await next()).toBe(1);
     feed.disconnect();
     expect([await next(), feed.watchers]).toEqual([undefined, 0]);
-    expect(await readerOf(feed.open('GET'))()).toBe(2);
+    expect(await readerOf(feed.open('GET', () => true))()).toBe(2);
   });
 
   it('ends all streams when it is closed, and opens no more', async () => {
     const { clock, feed } = openFeed();
-    const next = readerOf(feed.open('GET'));
+    const next = readerOf(feed.open('GET', () => true));
     expect(await next()).toBe(1);
     const last = next();
     feed.close();
     expect(await last).toBeUndefined();
-    expect([feed.watchers, clock.pending, feed.open('GET').status]).toEqual([0, 0, 503]);
+    expect([feed.watchers, clock.pending, feed.open('GET', () => true).status]).toEqual([0, 0, 503]);
   });
 });

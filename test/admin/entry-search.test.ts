@@ -75,6 +75,27 @@ describe('resolveSearch', () => {
     expect(['/x%20y/', '/a/x%20y', '*'].map((path) => has(key('a.test', path)))).toEqual([false, false, false]);
   });
 
+  it('resolves a URL with redacted secrets to all resources that are shown like it', () => {
+    const only = routeWith();
+    const resolve = (url: string) => resolveSearch({ kind: 'url', url }, [only]).patterns ?? [];
+    const key = (path: string, query: string) =>
+      cacheKey({ originScope: originScope(only), scheme: 'https', authority: 'a.test', path, query });
+    const matches = (url: string, text: string) => resolve(url).some((pattern) => hasPattern(text, pattern));
+    expect(resolve('https://a.test/x?token=1&b=2')).toEqual([]);
+    for (const shown of ['token=[redacted]&b=2', 'token=%5Bredacted%5D&b=2']) {
+      const url = `https://a.test/x?${shown}`;
+      expect(
+        ['?token=1&b=2', '?token=22&b=2', '?token=1&b=3', '?token=1', '?b=2', '?token=1&b=23'].map((query) =>
+          matches(url, key('/x', query)),
+        ),
+      ).toEqual([true, true, false, false, false, false]);
+      expect([
+        matches(url, key('/xy', '?token=1&b=2')),
+        matches(url, `${key('/x', '?token=1&b=2')}#/%78?token=1&b=2`),
+      ]).toEqual([false, true]);
+    }
+  });
+
   it.each<[EntrySearch, string]>([
     [
       { kind: 'url', url: '/a' },

@@ -1,6 +1,8 @@
 /** The activity of a server through the executable, with one process and with several: events, login, and the stop meanwhile. */
 
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -89,8 +91,15 @@ describe.each([1, 2])('the activity of a server with %i workers', (workers) => {
       hottest: [{ uri: `${server.url}/film?token=[redacted]`, hits: 5, bytes: 25 }],
     });
     expect(last?.origins.map(({ worker }) => worker)).toEqual(Array.from({ length: workers }, (_, at) => at + 1));
-    const once = await fetch(`${url}/api/v1/activity`, { headers: browser });
-    expect(await once.json()).toMatchObject({ requests: { hit: 4 } });
+    const reread = await fetch(`${url}/api/v1/activity`, { headers: browser });
+    expect(await reread.json()).toMatchObject({ requests: { hit: 4 } });
+    // A row of the list is purged as it is shown: its secret is not needed.
+    const byRow = await fetch(`${url}/api/v1/purge`, {
+      method: 'POST',
+      headers: bearer,
+      body: JSON.stringify({ url: last?.hottest[0]?.uri, mode: 'hard' }),
+    });
+    expect(await byRow.json()).toMatchObject({ entries: 1 });
 
     const rest = (async () => {
       while ((await events.next()) !== undefined);
@@ -137,6 +146,38 @@ describe.each([1, 2])('the bytes of a long transfer, with %i workers', (workers)
     isSeen.resolve();
     expect((await download).byteLength).toBe(2 * half.length);
     await expect.poll(readBytes).toEqual({ sent: 2 * half.length, fromOrigin: 2 * half.length });
+  });
+});
+
+describe.each([1, 2])('the bytes that a slow client gets, with %i workers', (workers) => {
+  it('are counted while it reads, and once', async () => {
+    // More than the sockets on both sides take.
+    const sizeBytes = 32_000_000;
+    const film = Buffer.alloc(sizeBytes, 'x');
+    const head = `HTTP/1.1 200 OK\r\nContent-Length: ${sizeBytes}\r\nCache-Control: max-age=60\r\nETag: "a"\r\n\r\n`;
+    await using origin = await openScriptedOrigin(async ({ send }) => {
+      await send(head);
+      await send(film);
+    });
+    const dir = await mkdtemp(join(root, 'server-'));
+    const config = {
+      ...{ listen: '127.0.0.1:0', workers, admin: adminConfig, routes: [{ origin: origin.url }] },
+      store: { dir: join(dir, 'store') },
+    };
+    await using server = await startConfigured(dir, config, adminEnvironment);
+    const { url } = await findAdmin(server);
+    const readSent = async () => {
+      const response = await fetch(`${url}/api/v1/activity`, { headers: { authorization: `Bearer ${adminToken}` } });
+      return ((await response.json()) as Activity).bytes.sent;
+    };
+    const [client] = await once(get(`${server.url}/film`), 'response');
+    // It reads nothing yet.
+    await expect.poll(readSent).toBeGreaterThan(progressStepBytes);
+    expect(await readSent()).toBeLessThan(sizeBytes);
+    let read = 0;
+    for await (const chunk of client) read += chunk.length;
+    expect(read).toBe(sizeBytes);
+    await expect.poll(readSent).toBe(sizeBytes);
   });
 });
 
