@@ -11,7 +11,7 @@ import {
   startRedisServer,
 } from '../support/engines/redis-server.ts';
 import { openTestRedisStore } from '../support/engines/redis-store.ts';
-import { type CreateStore, storeContract, type StoreLimits } from './store-contract.ts';
+import { type CreateStore, type StoreLimits, storeContract } from './store-contract.ts';
 
 /** Options of a store that the suite asks for. The engine has no bound of its own here; the largest body is half of what was asked for. */
 function optionsOf({ maxSizeBytes, blockSizeBytes, maxEntryBytes = maxSizeBytes / 2, now }: StoreLimits) {
@@ -44,8 +44,7 @@ describeWithEngine('on a Cluster', () => {
 
   storeContract(
     'a store in a Cluster',
-    async (limits) =>
-      (await openTestRedisStore({ kind: 'cluster', nodes: cluster.nodes }, optionsOf(limits))).store,
+    async (limits) => (await openTestRedisStore({ kind: 'cluster', nodes: cluster.nodes }, optionsOf(limits))).store,
     { boundsItself: false },
   );
 });

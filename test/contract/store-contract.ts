@@ -54,7 +54,7 @@ export function storeContract(
     describe('parts', () => parts(openStore, blockSizeBytes));
     describe('pins', () => pins(openStore, blockSizeBytes, boundsItself));
     describe('finding and changing', () => finding(openStore, blockSizeBytes));
-    describe('removing by tag', () => tags(openStore, blockSizeBytes));
+    describe('removing by tag', () => tags(openStore, blockSizeBytes, boundsItself));
     describe('listing', () => listing(openStore, blockSizeBytes, { isOneProcess, boundsItself }));
     describe('room', () => room(openStore, blockSizeBytes, boundsItself));
     it('behaves as the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes));

@@ -3,7 +3,6 @@
  * Sentinels name. No other file imports the library. `redis-client.ts` adds time-outs, bounds and the circuit breaker.
  */
 
-import type { ConnectionOptions } from 'node:tls';
 import {
   createClient,
   createCluster,
@@ -32,14 +31,22 @@ export type EnginePlace =
       readonly password: string | undefined;
     };
 
+/** TLS to an engine. */
+export interface EngineTls {
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  readonly rejectUnauthorized: boolean;
+}
+
 /** How to connect. */
 export interface LinkOptions {
   readonly place: EnginePlace;
   readonly username: string | undefined;
   readonly password: string | undefined;
   readonly database: number;
-  /** Undefined for plain TCP. */
-  readonly tls: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'> | undefined;
+  /** Certificates and keys in PEM, and whether the certificate of the engine is checked. Undefined for plain TCP. */
+  readonly tls: EngineTls | undefined;
   readonly connectTimeoutMs: number;
   /** A connection that has brought nothing for so long is made anew, in milliseconds. */
   readonly silenceMs: number;

@@ -5,8 +5,8 @@
 
 import type { Clock } from '../../http/clock.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { toStoreFaultOf } from './redis-faults.ts';
 import type { RedisClient } from './redis-client.ts';
+import { toStoreFaultOf } from './redis-faults.ts';
 import type { EntryKeys, RedisKeys } from './redis-keys.ts';
 import { decodeBlock, encodeBlock, readHeader } from './redis-records.ts';
 import { existScript, expireScript } from './redis-scripts.ts';

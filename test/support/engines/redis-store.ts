@@ -1,13 +1,13 @@
 /** Stores in a real engine for tests. */
 
 import { onTestFinished } from 'vitest';
+import { randomId } from '../../../src/setup/system.ts';
 import type { EnginePlace } from '../../../src/store/redis/engine-links.ts';
 import type { RedisClientOptions } from '../../../src/store/redis/redis-client.ts';
 import { createRedisKeys } from '../../../src/store/redis/redis-keys.ts';
 import { openRedisStore, type RedisStoreOptions } from '../../../src/store/redis/redis-store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreEvent } from '../../../src/telemetry/events.ts';
-import { randomId } from '../../../src/setup/system.ts';
 import { realClock } from '../clocks/real-clock.ts';
 import { openTestClient } from './test-client.ts';
 
