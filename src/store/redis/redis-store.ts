@@ -232,8 +232,7 @@ class RedisStore implements Store {
         }
       }
     } catch (error) {
-      this.#warn('the engine cannot list entries', String(error));
-      return { entries: [], next: undefined };
+      throw new StoreFault('io', `The engine cannot list entries now. ${messageOf(error)}`, { cause: error });
     }
     return { entries, next: undefined };
   }
@@ -249,8 +248,7 @@ class RedisStore implements Store {
         }
       }
     } catch (error) {
-      this.#warn('the engine cannot list entries', String(error));
-      return { entries: [], next: undefined };
+      throw new StoreFault('io', `The engine cannot list entries now. ${messageOf(error)}`, { cause: error });
     }
     const { places: entries, next } = selection.end();
     return { entries, next };
@@ -441,6 +439,8 @@ class RedisStore implements Store {
       this.#owed.add(removal);
       const message = `Nothing was removed yet, because the engine has failed; it is removed when the engine is back. ${messageOf(error)}`;
       this.#warn('the engine cannot remove entries now', messageOf(error));
+      // Others may have it in memory.
+      await this.#options.sharing?.announce(changeOf(removal));
       throw new StoreFault('io', message, { cause: error });
     }
   }
@@ -450,18 +450,18 @@ class RedisStore implements Store {
     switch (removal.kind) {
       case 'generation': {
         const count = await this.#removeGenerations(removal.key, [removal.generation]);
-        void sharing?.announce({ kind: 'keys', keys: [removal.key] });
+        void sharing?.announce(changeOf(removal));
         return { count, keys: [] };
       }
       case 'key': {
         const count = await this.#removeGenerations(removal.key, []);
-        await sharing?.announce({ kind: 'keys', keys: [removal.key] });
+        await sharing?.announce(changeOf(removal));
         return { count, keys: [] };
       }
       case 'tag':
       case 'prefix': {
         const keys = await this.#removeChosen(removal);
-        await sharing?.announce(removal);
+        await sharing?.announce(changeOf(removal));
         return { count: keys.length, keys };
       }
     }
@@ -608,6 +608,11 @@ class RedisStore implements Store {
     const count = damagedBlocks === undefined ? undefined : { damagedBlocks };
     this.#options.emit({ kind: 'store', level, message, detail, count });
   }
+}
+
+/** Returns the change that a removal is for others. */
+function changeOf(removal: Removal): StoreChange {
+  return removal.kind === 'tag' || removal.kind === 'prefix' ? removal : { kind: 'keys', keys: [removal.key] };
 }
 
 /** What a removal has removed. */
