@@ -49,7 +49,7 @@ interface OpenBreaker {
 export interface RedisClient {
   /** Whether some server is known to be away. */
   readonly isAway: boolean;
-  /** Resolves when the engine has answered for the first time, or the time for a connection is over. Never rejects. */
+  /** Resolves when the engine has answered for the first time, or the first attempt to connect has failed. Never rejects. */
   readonly started: Promise<void>;
   /** Sends a command about one key. Rejects with `EngineFault`. Texts in the reply are Buffers. */
   send(key: string, parts: readonly CommandPart[], isReadOnly?: boolean): Promise<unknown>;
@@ -92,6 +92,7 @@ const MAX_WAITING = 100_000;
 
 class BreakingClient implements RedisClient {
   readonly started: Promise<void>;
+  readonly #noteStarted: () => void;
   readonly #options: RedisClientOptions;
   readonly #hashes = new Map<string, string>();
   readonly #failures = new Map<string, number>();
@@ -109,14 +110,13 @@ class BreakingClient implements RedisClient {
     const { clock, connectTimeoutMs } = options;
     const started = Promise.withResolvers<void>();
     this.started = started.promise;
-    const cancel = clock.after(connectTimeoutMs, () => {
+    const cancel = clock.after(connectTimeoutMs, () => this.#noteStarted());
+    this.#noteStarted = () => {
+      cancel();
       if (this.#links === undefined) this.#tell(true);
       started.resolve();
-    });
-    void this.#connect().then(() => {
-      cancel();
-      started.resolve();
-    });
+    };
+    void this.#connect().then(this.#noteStarted);
   }
 
   get isAway(): boolean {
@@ -190,6 +190,9 @@ class BreakingClient implements RedisClient {
     const options = { ...this.#options, silenceMs, maxWaiting: MAX_WAITING };
     return createEngineLinks(options, (error) => {
       this.#lastError = messageOf(error);
+      // One node of a Cluster, or one Sentinel, says nothing about the others.
+      const { kind } = this.#options.place;
+      if (kind === 'server' || kind === 'socket') this.#noteStarted();
     });
   }
 
@@ -221,6 +224,7 @@ class BreakingClient implements RedisClient {
         return;
       } catch (error) {
         this.#lastError = messageOf(error);
+        this.#noteStarted();
         links.destroy();
         await new Promise<void>((resolve) => clock.after(CONNECT_AGAIN_MS, resolve));
       }

@@ -114,16 +114,16 @@ return removed
 
 /**
  * Replaces the record of a current generation. KEYS: entry, index, lease. ARGV: key, generation, record, digests of tags, time to live,
- * fencing number or nothing. Returns 1 where it did.
+ * fencing number or nothing. Returns the header where it did.
  */
 export const replaceScript = `${common}
 local header = redis.call('HGET', E, 'h:' .. ARGV[2])
-if not header or not string.match(header, '^%d+ %d 0 ') or isFenced(ARGV[6]) then return 0 end
+if not header or not string.match(header, '^%d+ %d 0 ') or isFenced(ARGV[6]) then return false end
 local before = tags()
 redis.call('HSET', E, 'r:' .. ARGV[2], ARGV[3], 't:' .. ARGV[2], ARGV[4])
 index(ARGV[1], tonumber(ARGV[5]))
 unindex(ARGV[1], before)
-return 1
+return header
 `;
 
 /**

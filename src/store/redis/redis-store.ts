@@ -180,22 +180,22 @@ class RedisStore implements Store {
   }
 
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
-    const { key, variant, generation, sizeBytes, isComplete } = entry;
+    const { key, variant, generation, sizeBytes } = entry;
     const { client, keys, keepMs, sharing } = this.#options;
-    const changed = this.#entry(key, { generation, variant, sizeBytes, metadata, isComplete, pinnedUntil: undefined });
     const record = encodeRecord(key, { generation, variant, sizeBytes, metadata });
     const args = [key, generation, record, encodeTags(metadata.tags), String(keepMs), this.#fenceOf(key)];
     const names = keys.of(key);
+    let { isComplete } = entry;
     try {
       await sharing?.current();
-      const isDone = (await client.run(replaceScript, [names.entry, names.index, names.lease], args)) === 1;
-      if (!isDone) return undefined;
+      const header = await client.run(replaceScript, [names.entry, names.index, names.lease], args);
+      if (header === null) return undefined;
+      isComplete = readHeader(String(header))?.isComplete ?? false;
+      void sharing?.announce({ kind: 'keys', keys: [key] });
     } catch {
       // Look-ups go on to find the old metadata.
-      return changed;
     }
-    void sharing?.announce({ kind: 'keys', keys: [key] });
-    return changed;
+    return this.#entry(key, { generation, variant, sizeBytes, metadata, isComplete, pinnedUntil: undefined });
   }
 
   async removeEntry({ key, generation }: StoredEntry): Promise<void> {
