@@ -31,13 +31,13 @@ function isEmptyObject(value: unknown): boolean {
 }
 
 describe('config.example.json', () => {
-  const valueOf = (name: string): unknown => {
+  const readExample = (name: string): unknown => {
     const text = parseConfigText(readRoot(name));
     return text.kind === 'ok' ? text.value : undefined;
   };
-  const example = valueOf('config.example.json');
+  const example = readExample('config.example.json');
   // Options of another type of store, which exclude those of the disk. An example for each place of the engine.
-  const others = ['redis', 'redis-cluster', 'redis-sentinel'].map((name) => valueOf(`examples/${name}.json`));
+  const others = ['redis', 'redis-cluster', 'redis-sentinel'].map((name) => readExample(`examples/${name}.json`));
 
   it('has every option, and no other', () => {
     const options = new Set(listOptions().map((option) => option.path));

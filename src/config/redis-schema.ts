@@ -127,10 +127,20 @@ export const redisOptionNames = Object.keys(redisOptions) as readonly (keyof typ
 const redisShape = z.object(redisOptions);
 type RedisValues = z.output<typeof redisShape>;
 
+/** What is wrong with an option. */
+interface OptionConflict {
+  readonly name: string;
+  readonly message: string;
+}
+
 /** Returns what is wrong with options that are valid by themselves. */
-export function findRedisConflicts(value: RedisValues): readonly { readonly name: string; readonly message: string }[] {
-  const { url, cluster, sentinels, tls, certFile, keyFile, caFile, insecureTls } = value;
-  const problems: { readonly name: string; readonly message: string }[] = [];
+export function findRedisConflicts(value: RedisValues): readonly OptionConflict[] {
+  return [...findPlaceConflicts(value), ...findTlsConflicts(value)];
+}
+
+function findPlaceConflicts(value: RedisValues): readonly OptionConflict[] {
+  const { url, cluster, sentinels, database } = value;
+  const problems: OptionConflict[] = [];
   const places = (['url', 'cluster', 'sentinels'] as const).filter((name) => value[name] !== undefined);
   for (const name of places.slice(1)) problems.push({ name, message: `excludes ${places[0]}: leave out one of them` });
   if (sentinels === undefined) {
@@ -138,15 +148,20 @@ export function findRedisConflicts(value: RedisValues): readonly { readonly name
       if (value[name] !== undefined) problems.push({ name, message: 'applies with sentinels only' });
     }
   }
-  if (cluster !== undefined && (value.database ?? 0) !== 0) {
+  if (cluster !== undefined && (database ?? 0) !== 0) {
     problems.push({ name: 'database', message: 'must be 0: a Cluster has only this one' });
   }
-  if (url?.kind === 'tcp' && url.database !== undefined && value.database !== undefined) {
+  if (url?.kind === 'tcp' && url.database !== undefined && database !== undefined) {
     problems.push({ name: 'database', message: 'is stated in url already' });
   }
+  return problems;
+}
+
+function findTlsConflicts(value: RedisValues): readonly OptionConflict[] {
+  const { url, tls, certFile, keyFile, caFile, insecureTls } = value;
+  const problems: OptionConflict[] = [];
   if (url?.kind === 'unix' && tls === true) problems.push({ name: 'tls', message: 'a Unix socket has no TLS' });
-  const isTls = tls === true || (url?.kind === 'tcp' && url.isTls);
-  if (!isTls) {
+  if (tls !== true && !(url?.kind === 'tcp' && url.isTls)) {
     for (const name of ['caFile', 'certFile', 'keyFile'] as const) {
       if (value[name] !== undefined) problems.push({ name, message: 'applies with TLS only: tls, or a rediss:// URL' });
     }
@@ -155,11 +170,10 @@ export function findRedisConflicts(value: RedisValues): readonly { readonly name
   if (insecureTls === true && caFile !== undefined) {
     problems.push({ name: 'caFile', message: 'is not used while insecureTls is true' });
   }
-  if (certFile !== undefined && keyFile === undefined) {
-    problems.push({ name: 'keyFile', message: 'is required with certFile' });
-  }
-  if (certFile === undefined && keyFile !== undefined) {
-    problems.push({ name: 'certFile', message: 'is required with keyFile' });
+  const [stated, missing] =
+    certFile === undefined ? (['keyFile', 'certFile'] as const) : (['certFile', 'keyFile'] as const);
+  if (value[stated] !== undefined && value[missing] === undefined) {
+    problems.push({ name: missing, message: `is required with ${stated}` });
   }
   return problems;
 }

@@ -57,6 +57,7 @@ export function storeContract(
     describe('removing by tag', () => tags(openStore, blockSizeBytes, boundsItself));
     describe('listing', () => listing(openStore, blockSizeBytes, { isOneProcess, boundsItself }));
     describe('room', () => room(openStore, blockSizeBytes, boundsItself));
-    it('behaves as the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes, boundsItself ? 60 : 10));
+    it('behaves as the simplest model does, in any order of steps', () =>
+      storeModel(create, blockSizeBytes, boundsItself ? 60 : 10));
   });
 }

@@ -36,10 +36,18 @@ describe('judgeEngine', () => {
     ['a replica', { writeFault: 'READONLY' }, /^problem store .*takes no writes: READONLY/],
     ['an engine that is far away', { roundTripMs: 30 }, /^warning store .*answers after 30 ms/],
     ['an engine without a bound', { nodes: [{ maxBytes: 0, policy: 'noeviction' }] }, /^warning space .*no maxmemory/],
-    ['an engine that evicts nothing', { nodes: [{ maxBytes: 1e9, policy: 'noeviction' }] }, /^warning space .*noeviction/],
-    ['one of three that evicts at random', {
-      nodes: [...good.nodes, ...good.nodes, { maxBytes: 1e9, policy: 'volatile-random' }],
-    }, /^warning space .*at random/],
+    [
+      'an engine that evicts nothing',
+      { nodes: [{ maxBytes: 1e9, policy: 'noeviction' }] },
+      /^warning space .*noeviction/,
+    ],
+    [
+      'one of three that evicts at random',
+      {
+        nodes: [...good.nodes, ...good.nodes, { maxBytes: 1e9, policy: 'volatile-random' }],
+      },
+      /^warning space .*at random/,
+    ],
   ];
   it.each(complaints)('%s', (_, change, want) => {
     expect(judged(change).filter((line) => !line.startsWith('ok '))).toEqual([expect.stringMatching(want)]);
