@@ -37,7 +37,7 @@ describe('config.example.json', () => {
   };
   const example = readExample('config.example.json');
   // Options of another type of store, which exclude those of the disk. An example for each place of the engine.
-  const others = ['redis', 'redis-cluster', 'redis-sentinel'].map((name) => readExample(`examples/${name}.json`));
+  const others = ['redis', 'redis-sentinel', 'redis-cluster'].map((name) => readExample(`examples/${name}.json`));
 
   it('has every option, and no other', () => {
     const options = new Set(listOptions().map((option) => option.path));

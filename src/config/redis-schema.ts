@@ -158,7 +158,7 @@ function findPlaceConflicts(value: RedisValues): readonly OptionConflict[] {
 }
 
 function findTlsConflicts(value: RedisValues): readonly OptionConflict[] {
-  const { url, tls, certFile, keyFile, caFile, insecureTls } = value;
+  const { url, tls, certFile, caFile, insecureTls } = value;
   const problems: OptionConflict[] = [];
   if (url?.kind === 'unix' && tls === true) problems.push({ name: 'tls', message: 'a Unix socket has no TLS' });
   if (tls !== true && !(url?.kind === 'tcp' && url.isTls)) {

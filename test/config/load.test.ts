@@ -288,7 +288,7 @@ describe('checkConfig reports', () => {
     ],
     [
       { routes, store: { type: 'redis', keyPrefix: 'a{b}' } },
-      'store.keyPrefix: expected letters, digits and the signs . _ : - only',
+      'store.keyPrefix: expected letters, digits and the signs . _ : - only, found "a{b}"',
     ],
     [{ routes, store: { dir: '' } }, 'store.dir: needs at least 1 character'],
     [{ routes, store: { maxSize: '1GB' } }, 'store.maxSize: unknown option "maxSize"; did you mean "maxSizeBytes"?'],
