@@ -91,9 +91,9 @@ const COMMAND_BYTES = 200;
 const MAX_WAITING = 100_000;
 
 class BreakingClient implements RedisClient {
-  readonly started: Promise<void>;
-  readonly #noteStarted: () => void;
   readonly #options: RedisClientOptions;
+  readonly #started = Promise.withResolvers<void>();
+  readonly #cancelStart: () => void;
   readonly #hashes = new Map<string, string>();
   readonly #failures = new Map<string, number>();
   readonly #breakers = new Map<string, OpenBreaker>();
@@ -108,15 +108,12 @@ class BreakingClient implements RedisClient {
   constructor(options: RedisClientOptions) {
     this.#options = options;
     const { clock, connectTimeoutMs } = options;
-    const started = Promise.withResolvers<void>();
-    this.started = started.promise;
-    const cancel = clock.after(connectTimeoutMs, () => this.#noteStarted());
-    this.#noteStarted = () => {
-      cancel();
-      if (this.#links === undefined) this.#tell(true);
-      started.resolve();
-    };
-    void this.#connect().then(this.#noteStarted);
+    this.#cancelStart = clock.after(connectTimeoutMs, () => this.#noteStarted());
+    void this.#connect().then(() => this.#noteStarted());
+  }
+
+  get started(): Promise<void> {
+    return this.#started.promise;
   }
 
   get isAway(): boolean {
@@ -184,6 +181,13 @@ class BreakingClient implements RedisClient {
     const hash = createHash('sha1').update(script).digest('hex');
     this.#hashes.set(script, hash);
     return hash;
+  }
+
+  /** Notes that the first attempt to connect has succeeded or failed. */
+  #noteStarted(): void {
+    this.#cancelStart();
+    if (this.#links === undefined) this.#tell(true);
+    this.#started.resolve();
   }
 
   #createLinks(silenceMs: number): EngineLinks {
