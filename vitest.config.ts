@@ -15,6 +15,8 @@ const thorough = [
   'test/dashboard/{browser,scale}.test.ts',
   'test/faults/*.test.ts',
   'test/contract/shared-store.test.ts',
+  'test/contract/redis-{store,cluster}.test.ts',
+  'test/store/redis-{store,client}.test.ts',
   'test/listener/http1/given-back.test.ts',
   'test/origin/timeouts.test.ts',
   'test/process/{client-limits,fields,large-body,leaks,load,log,ranges-from-disk}.test.ts',

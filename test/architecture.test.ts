@@ -46,7 +46,9 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'inheritance.ts',
     'admin.ts',
     'store.ts',
+    'redis-engine.ts',
     'move-to-socket.ts',
+    'tls-files.ts',
     'secrets.ts',
     'dashboard-files.ts',
     'system.ts',
@@ -92,7 +94,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   ],
   guard: ['explain.ts', 'admit.ts', 'gate.ts', 'purge.ts', 'access', 'limits', 'fields', 'client.ts'],
   origin: ['observed-origin.ts', 'group', 'http2', '.'],
-  store: ['tiered', 'disk', 'memory', '.'],
+  store: ['tiered', 'redis', 'disk', 'memory', '.'],
   'store/disk': ['.', 'space', 'index', 'bodies'],
   cache: [
     'cache.ts',
@@ -114,6 +116,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
 
 /** The files that may import each package. */
 const packages: Readonly<Record<string, RegExp>> = {
+  '@redis/client': /^store\/redis\/engine-links\.ts$/,
   commander: /^cli\//,
   '@opentelemetry/api': /^telemetry\/tracing\.ts$/,
   'http-proxy-3': /^listener\/tunnel\.ts$/,

@@ -31,17 +31,23 @@ function isEmptyObject(value: unknown): boolean {
 }
 
 describe('config.example.json', () => {
-  const text = parseConfigText(readRoot('config.example.json'));
-  const example = text.kind === 'ok' ? text.value : undefined;
+  const readExample = (name: string): unknown => {
+    const text = parseConfigText(readRoot(name));
+    return text.kind === 'ok' ? text.value : undefined;
+  };
+  const example = readExample('config.example.json');
+  // Options of another type of store, which exclude those of the disk. An example for each place of the engine.
+  const others = ['redis', 'redis-sentinel', 'redis-cluster'].map((name) => readExample(`examples/${name}.json`));
 
   it('has every option, and no other', () => {
     const options = new Set(listOptions().map((option) => option.path));
     const isInRecord = (path: string) => records.some((record) => path.startsWith(`${record}.`));
-    expect(new Set(pathsIn(example).filter((path) => !isInRecord(path)))).toEqual(options);
+    const stated = [example, ...others].flatMap((each) => pathsIn(each)).filter((path) => !isInRecord(path));
+    expect(new Set(stated)).toEqual(options);
   });
 
   it('is valid, and names the schema', () => {
-    expect(checkConfig(example, '.')).toMatchObject({ kind: 'ok' });
+    for (const each of [example, ...others]) expect(checkConfig(each, '.')).toMatchObject({ kind: 'ok' });
     expect(example).toMatchObject({ $schema: './config.schema.json' });
   });
 
@@ -54,7 +60,7 @@ describe('config.example.json', () => {
             const inner = (Object(value) as Record<string, unknown>)[name.replace('[]', '')];
             return inner === undefined ? [] : inner;
           }),
-        [example],
+        [example, ...others],
       )[0];
     const scalars = listOptions().filter(({ default: value }) => value !== undefined && typeof value !== 'object');
     expect(scalars.length).toBeGreaterThan(20);

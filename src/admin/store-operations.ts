@@ -12,7 +12,7 @@ import type { Body, Handler, ProxyRequest } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { parsePath, parseResourceUrl } from '../routing/cache-key.ts';
 import type { Route } from '../routing/router.ts';
-import type { Store, StoredEntry } from '../store/store.ts';
+import { type Store, type StoredEntry, StoreFault } from '../store/store.ts';
 import {
   bytesInSpans,
   bytesOfBlocks,
@@ -60,8 +60,8 @@ export function createStoreOperations(
       const choice = resolveSearch(search, routes());
       const { entries, next } =
         order === undefined
-          ? await listEntries(store, choice, limit, after)
-          : await listRankedEntries(store, choice, order, limit, after);
+          ? await orUnavailable(listEntries(store, choice, limit, after))
+          : await orUnavailable(listRankedEntries(store, choice, order, limit, after));
       return { entries: await describeAll(entries, store), next };
     },
     async inspectEntry(key, generation) {
@@ -74,11 +74,21 @@ export function createStoreOperations(
     readUses: async (generations) => generations.map((generation) => store.usedAt(generation)),
     inspectHere: async (generation, sizeBytes) => inspectHere(generation, sizeBytes),
     async purge({ search, mode }) {
-      return { entries: await cache.purge({ ...resolveSearch(search, routes()), mode }) };
+      return { entries: await orUnavailable(cache.purge({ ...resolveSearch(search, routes()), mode })) };
     },
     warm: (order) => warm(order, parts),
     explain: (order) => explain(order, parts),
   };
+}
+
+/** Waits for an operation of the store. Rejects with `OperationFault` where the store cannot do it now. */
+async function orUnavailable<T>(operation: Promise<T>): Promise<T> {
+  try {
+    return await operation;
+  } catch (thrown) {
+    if (thrown instanceof StoreFault) throw new OperationFault('unavailable', thrown.message);
+    throw thrown;
+  }
 }
 
 /** Number of entries whose present bytes are looked up at a time. */

@@ -92,7 +92,10 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     .argument('[origin]', 'the URL of the origin, such as http://127.0.0.1:3000')
     .option('-l, --listen <[host:]port>', 'where to listen (default: 127.0.0.1:8080)')
     .option('-c, --config <file>', 'a configuration file; flags take precedence over it')
-    .option('--store <disk|memory>', 'where responses are kept (default: disk)')
+    .option(
+      '--store <disk|memory|URL>',
+      'where responses are kept: a URL is one of Redis or Valkey, such as redis://127.0.0.1:6379 (default: disk)',
+    )
     .option(
       '--dir <directory>',
       'the directory of the disk store (default: rangeway/<host>-<port> in ~/.cache; a temporary one for port 0)',

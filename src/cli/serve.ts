@@ -9,6 +9,7 @@ import { formatListenPlace, type ListenPlace, mayResolveTo } from '../config/add
 import { defaultStoreDirectory } from '../config/default-places.ts';
 import { type ConfigText, checkConfig, loadConfig, readConfig } from '../config/load.ts';
 import type { Problem } from '../config/problems.ts';
+import { redisOptionNames } from '../config/redis-schema.ts';
 import { type Config, diskOnlyOptions } from '../config/schema.ts';
 import { countWorkers, startFleet } from '../fleet-main.ts';
 import { ListenFault } from '../listener/accept/bind.ts';
@@ -189,7 +190,7 @@ export function overlayFlags(file: unknown, origin: string | undefined, flags: S
     return refuseFlags('--admin off and --admin-token exclude each other');
   }
   const setBy = new Map<string, string>();
-  let value = withoutAdminOff(flags.store === 'memory' ? withoutDiskOptions(file) : file, flags);
+  let value = withoutAdminOff(withoutOtherStore(file, flags.store), flags);
   for (const { flag, path, given } of serverFlags(flags)) {
     if (given === undefined) continue;
     value = withOption(value, path, given);
@@ -223,7 +224,7 @@ const routeOptionFlags: readonly (readonly [path: string, flag: string])[] = [
 function serverFlags(flags: ServeFlags) {
   return [
     { flag: '--listen', path: ['listen'], given: flags.listen },
-    { flag: '--store', path: ['store', 'type'], given: flags.store },
+    ...storeFlags(flags.store),
     // Relative to the working directory, not to the file.
     { flag: '--dir', path: ['store', 'dir'], given: flags.dir === undefined ? undefined : resolve(flags.dir) },
     { flag: '--max-size', path: ['store', 'maxSizeBytes'], given: flags.maxSize },
@@ -277,11 +278,41 @@ function hasRoutes(file: unknown): boolean {
   return routes !== undefined;
 }
 
-/** Removes the disk options of a file, which would conflict with `--store memory`. */
-function withoutDiskOptions(file: unknown): unknown {
+/** Returns the options that `--store` sets: the type, and the place of an engine where it is a URL. */
+function storeFlags(given: string | undefined) {
+  const type = { flag: '--store', path: ['store', 'type'] } as const;
+  if (given === undefined || !isEngineUrl(given)) return [{ ...type, given }];
+  return [
+    { ...type, given: 'redis' },
+    { flag: '--store', path: ['store', 'url'], given },
+  ] as const;
+}
+
+function isEngineUrl(text: string): boolean {
+  return /^(?:rediss?|valkeys?|unix):/.test(text);
+}
+
+/** Removes the options of a file that a store has not which `--store` names. */
+function withoutOtherStore(file: unknown, given: string | undefined): unknown {
   const { store } = isObject(file) ? file : {};
-  if (!isObject(file) || !isObject(store)) return file;
-  const removed: ReadonlySet<string> = new Set([...diskOnlyOptions, 'memoryBytes']);
+  if (given === undefined || !isObject(file) || !isObject(store)) return file;
+  const ofDisk = [...diskOnlyOptions, 'memoryBytes'];
+  const removed: ReadonlySet<string> = new Set(
+    isEngineUrl(given)
+      ? [
+          ...diskOnlyOptions,
+          'maxSizeBytes',
+          'url',
+          'cluster',
+          'sentinels',
+          'sentinelMaster',
+          'sentinelUsername',
+          'sentinelPassword',
+        ]
+      : given === 'memory'
+        ? [...ofDisk, ...redisOptionNames]
+        : redisOptionNames,
+  );
   const kept = Object.fromEntries(Object.entries(store).filter(([name]) => !removed.has(name)));
   return { ...file, store: kept };
 }

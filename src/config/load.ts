@@ -6,7 +6,14 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { describeIssues, type Problem } from './problems.ts';
-import { type AdminConfig, type Config, configSchema, type ListenerConfig, type RouteConfig } from './schema.ts';
+import {
+  type AdminConfig,
+  type Config,
+  configSchema,
+  type ListenerConfig,
+  type RouteConfig,
+  type StoreConfig,
+} from './schema.ts';
 import type { SecretSource } from './values.ts';
 
 /** All problems of a configuration. */
@@ -65,8 +72,19 @@ function withAbsolutePaths(config: Config, directory: string): Config {
     ...config,
     listen: listen.map((listener) => listenerIn(directory, listener)),
     admin: typeof admin === 'object' ? adminIn(directory, admin) : admin,
-    store: store.type === 'disk' && store.dir !== undefined ? { ...store, dir: resolve(directory, store.dir) } : store,
+    store: storeIn(directory, store),
     routes: routes.map((route) => routeIn(directory, route)),
+  };
+}
+
+function storeIn(directory: string, store: StoreConfig): StoreConfig {
+  if (store.type === 'disk') return withPaths(directory, store, ['dir']);
+  if (store.type === 'memory') return store;
+  const { password, sentinelPassword, ...rest } = store;
+  return {
+    ...withPaths(directory, { ...rest, password, sentinelPassword }, ['caFile', 'certFile', 'keyFile']),
+    password: secretIn(directory, password),
+    sentinelPassword: secretIn(directory, sentinelPassword),
   };
 }
 

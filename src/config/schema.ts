@@ -6,15 +6,16 @@
 import * as z from 'zod';
 import { findListenConflicts, findMatchConflicts, findSelfOrigins } from './conflicts.ts';
 import { adminSchema, listenSchema } from './listener-schema.ts';
+import { findRedisConflicts, redisOf, redisOptionNames, redisOptions, withRedisDefaults } from './redis-schema.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
 import { countOption, secondsOption, size, token, trustedPeer } from './values.ts';
 
 const storeOptions = z.strictObject({
   type: z
-    .enum(['disk', 'memory'])
+    .enum(['disk', 'memory', 'redis'])
     .default('disk')
     .describe(
-      'Where responses are stored: on disk, with a memory tier in front; or in memory only, until the server stops.',
+      'Where responses are stored: on disk, with a memory tier in front; in memory only, until the server stops; or in Redis or Valkey, with a memory tier in front.',
     ),
   dir: z
     .string()
@@ -41,11 +42,11 @@ const storeOptions = z.strictObject({
   maxObjectSizeBytes: size({ min: '1KB', max: '1000TB' })
     .optional()
     .describe(
-      'The largest body that is stored; a larger one is relayed. Without it: half of maxSizeBytes on disk, a quarter in memory.',
+      'The largest body that is stored; a larger one is relayed. Without it: half of maxSizeBytes on disk, a quarter in memory, "4GB" in Redis.',
     ),
   memoryBytes: size({ min: '1MB', max: '1000TB' }).optional().meta({
     description:
-      'The size of the memory tier in front of the disk. Read-ahead takes up to a quarter as much in addition.',
+      'The size of the memory tier in front of the disk or of Redis. Read-ahead takes up to a quarter as much in addition.',
     default: '128MB',
   }),
   sendfile: z
@@ -63,12 +64,19 @@ const storeOptions = z.strictObject({
   }),
   blockSizeBytes: size({ min: '16KiB', max: '4MiB' })
     .refine((bytes) => Number.isInteger(Math.log2(bytes)), 'must be a power of two')
-    .prefault(262_144)
-    .describe('The unit in which bodies are stored, checksummed and fetched: a power of two.'),
+    .optional()
+    .meta({
+      description:
+        'The unit in which bodies are stored, checksummed and fetched: a power of two. For a store of type "redis" without it: 65536.',
+      default: 262_144,
+    }),
+  ...redisOptions,
 });
 
 const diskDefaults = { maxSizeBytes: 10e9, memoryBytes: 128e6, lowWaterPercent: 95, idleFileSeconds: 10 };
 const sizeInMemory = 256e6;
+const redisDefaults = { maxObjectSizeBytes: 4e9, blockSizeBytes: 65_536 };
+const defaultBlockSizeBytes = 262_144;
 
 const diskOnly = 'applies to a store of type "disk" only';
 
@@ -80,47 +88,78 @@ function sendfileOf(stated: boolean | 'auto' | 'on' | 'off' = 'auto'): 'auto' | 
   return stated ? 'on' : 'off';
 }
 
+/** The options that a store of each type does not have. */
+function findStrayOptions(type: string, value: Readonly<Record<string, unknown>>): [name: string, message: string][] {
+  const stray: [string, string][] = [];
+  const refuse = (names: readonly string[], message: string) => {
+    for (const name of names) if (value[name] !== undefined) stray.push([name, message]);
+  };
+  if (type !== 'disk') refuse(diskOnlyOptions, diskOnly);
+  if (type === 'memory') refuse(['memoryBytes'], `${diskOnly}; the size of a memory store is maxSizeBytes`);
+  if (type === 'redis') refuse(['maxSizeBytes'], 'the engine bounds its size by itself: maxmemory');
+  if (type !== 'redis') refuse(redisOptionNames, 'applies to a store of type "redis" only');
+  return stray;
+}
+
 const store = storeOptions
   .superRefine(
     (value, context) => {
-      for (const name of diskOnlyOptions) {
-        if (value[name] !== undefined) context.addIssue({ code: 'custom', path: [name], message: diskOnly });
+      for (const [name, message] of findStrayOptions(value.type, value)) {
+        context.addIssue({ code: 'custom', path: [name], message });
       }
-      if (value.memoryBytes === undefined) return;
-      const message = `${diskOnly}; the size of a memory store is maxSizeBytes`;
-      context.addIssue({ code: 'custom', path: ['memoryBytes'], message });
     },
-    { when: ({ value }) => isMemoryStore.safeParse(value).success },
+    { when: ({ value }) => hasStoreType.safeParse(value).success },
   )
+  .superRefine((value, context) => {
+    if (value.type !== 'redis') return;
+    for (const { name, message } of findRedisConflicts(value)) {
+      context.addIssue({ code: 'custom', path: [name], message });
+    }
+  })
   .superRefine(
     ({ type, maxSizeBytes, maxObjectSizeBytes = 0 }, context) => {
+      if (type === 'redis') return;
       if (maxObjectSizeBytes <= (maxSizeBytes ?? (type === 'memory' ? sizeInMemory : diskDefaults.maxSizeBytes)))
         return;
       context.addIssue({ code: 'custom', path: ['maxObjectSizeBytes'], message: 'must be at most maxSizeBytes' });
     },
     { when: ({ value }) => storeSizes.safeParse(value).success },
   )
-  .transform(
-    ({ type, dir, maxSizeBytes, memoryBytes, lowWaterPercent, minFreeBytes, sendfile, idleFileSeconds, ...both }) =>
-      type === 'memory'
-        ? { type, maxSizeBytes: maxSizeBytes ?? sizeInMemory, ...both }
-        : {
-            type,
-            dir,
-            maxSizeBytes: maxSizeBytes ?? diskDefaults.maxSizeBytes,
-            memoryBytes: memoryBytes ?? diskDefaults.memoryBytes,
-            lowWaterPercent: lowWaterPercent ?? diskDefaults.lowWaterPercent,
-            minFreeBytes,
-            sendfile: sendfileOf(sendfile),
-            idleFileSeconds: idleFileSeconds ?? diskDefaults.idleFileSeconds,
-            ...both,
-          },
-  )
+  .transform((value) => {
+    const { type, maxSizeBytes, maxObjectSizeBytes, memoryBytes = diskDefaults.memoryBytes } = value;
+    const blockSizeBytes =
+      value.blockSizeBytes ?? (type === 'redis' ? redisDefaults.blockSizeBytes : defaultBlockSizeBytes);
+    switch (type) {
+      case 'memory':
+        return { type, maxSizeBytes: maxSizeBytes ?? sizeInMemory, maxObjectSizeBytes, blockSizeBytes };
+      case 'redis':
+        return {
+          ...withRedisDefaults(redisOf(value)),
+          type,
+          memoryBytes,
+          maxObjectSizeBytes: maxObjectSizeBytes ?? redisDefaults.maxObjectSizeBytes,
+          blockSizeBytes,
+        };
+      case 'disk':
+        return {
+          type,
+          dir: value.dir,
+          maxSizeBytes: maxSizeBytes ?? diskDefaults.maxSizeBytes,
+          memoryBytes,
+          lowWaterPercent: value.lowWaterPercent ?? diskDefaults.lowWaterPercent,
+          minFreeBytes: value.minFreeBytes,
+          sendfile: sendfileOf(value.sendfile),
+          idleFileSeconds: value.idleFileSeconds ?? diskDefaults.idleFileSeconds,
+          maxObjectSizeBytes,
+          blockSizeBytes,
+        };
+    }
+  })
   .prefault({})
   .describe('Where responses are stored.');
 
 const storeSizes = storeOptions.pick({ type: true, maxSizeBytes: true, maxObjectSizeBytes: true }).loose();
-const isMemoryStore = z.looseObject({ type: z.literal('memory') });
+const hasStoreType = z.looseObject({ type: z.enum(['disk', 'memory', 'redis']) });
 
 const limits = z
   .strictObject({
@@ -280,3 +319,5 @@ export type RouteConfig = Config['routes'][number];
 export type AdminConfig = Extract<Config['admin'], object>;
 /** The store of the configuration. */
 export type StoreConfig = Config['store'];
+/** A store in Redis or Valkey. */
+export type RedisStoreConfig = Extract<StoreConfig, { type: 'redis' }>;

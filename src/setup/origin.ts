@@ -1,7 +1,6 @@
 /** Creates the origins of a route from the configuration, and the rules for the fields that origins get. */
 
-import { createPrivateKey, hash, scrypt, X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { hash, scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { RouteConfig } from '../config/schema.ts';
 import type { SecretSource } from '../config/values.ts';
@@ -30,6 +29,7 @@ import {
   randomFraction,
   secondsToMs,
 } from './system.ts';
+import { readTlsFiles } from './tls-files.ts';
 
 type OriginConfig = RouteConfig['origin'];
 
@@ -52,7 +52,7 @@ export async function createRouteOrigins(
   emit: Emit,
   heir: Heir = noHeir,
 ): Promise<RouteOrigins> {
-  const tls = await readOriginTls(config);
+  const tls = await readTlsFiles(config);
   const urls = [config.url, ...config.alternatives].map((url) => new URL(url));
   const rules: HealthRules = {
     failures: config.health.failures,
@@ -156,34 +156,6 @@ function checkOf({ health: { check }, host }: OriginConfig): OriginGroupOptions[
     ['accept', '*/*'],
   ];
   return { path, intervalMs: secondsToMs(intervalSeconds), timeoutMs: secondsToMs(timeoutSeconds), passes, fieldsFor };
-}
-
-/** Reads the TLS files of an origin. Rejects, with the name of the file, where one cannot be read or used. */
-export async function readOriginTls({ caFile, certFile, keyFile, insecureTls }: OriginConfig): Promise<Route['tls']> {
-  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8');
-  if (ca !== undefined) parseCertificate(ca, caFile as string);
-  if (certFile === undefined || keyFile === undefined) return { ca, rejectUnauthorized: !insecureTls };
-  const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')]);
-  if (!parseCertificate(cert, certFile).checkPrivateKey(parseKey(key, keyFile))) {
-    throw new Error(`the certificate in ${certFile} is not for the key in ${keyFile}`);
-  }
-  return { ca, rejectUnauthorized: !insecureTls, cert, key };
-}
-
-function parseCertificate(pem: string, file: string): X509Certificate {
-  try {
-    return new X509Certificate(pem);
-  } catch (cause) {
-    throw new Error(`there is no PEM certificate in ${file}`, { cause });
-  }
-}
-
-function parseKey(pem: string, file: string) {
-  try {
-    return createPrivateKey(pem);
-  } catch (cause) {
-    throw new Error(`there is no PEM private key without a passphrase in ${file}`, { cause });
-  }
 }
 
 const derive = promisify<string, string, number, Buffer>(scrypt);

@@ -5,33 +5,33 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { defaultStoreDirectory } from '../config/default-places.ts';
-import type { Config, StoreConfig } from '../config/schema.ts';
+import type { Config, RedisStoreConfig, StoreConfig } from '../config/schema.ts';
 import { readFlags } from '../store/disk/bodies/file-system.ts';
 import { openDiskStore } from '../store/disk/disk-store.ts';
 import { createMemoryStore } from '../store/memory/memory-store.ts';
+import { openRedisStore } from '../store/redis/redis-store.ts';
 import type { AnnounceChange, Sharing, Store } from '../store/store.ts';
 import { createMemoryTier } from '../store/tiered/memory-tier.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { describeSending, openMoveToSocket } from './move-to-socket.ts';
-import { backgroundClock, monotonicClock, randomId, systemClock } from './system.ts';
+import { describeEngine, openRedisEngine } from './redis-engine.ts';
+import { backgroundClock, monotonicClock, randomId, secondsToMs, systemClock } from './system.ts';
 
 /** Share of the memory tier's size that blocks may take in addition when they are read ahead. */
 const READ_AHEAD_SHARE = 1 / 4;
 
-type MemoryStoreConfig = Extract<StoreConfig, { type: 'memory' }>;
+type DiskStoreConfig = Extract<StoreConfig, { type: 'disk' }>;
 
-/** The configuration of a store whose directory is known. */
-export type PlacedStoreConfig =
-  | MemoryStoreConfig
-  | (Exclude<StoreConfig, MemoryStoreConfig> & { readonly dir: string });
+/** The configuration of a store whose directory is known, where it has one. */
+export type PlacedStoreConfig = Exclude<StoreConfig, DiskStoreConfig> | (DiskStoreConfig & { readonly dir: string });
 
 /** Gives a disk store its directory. A temporary one is removed when `resources` are disposed. */
 export async function withDirectory(
   { store, listen }: Config,
   resources: AsyncDisposableStack,
 ): Promise<PlacedStoreConfig> {
-  if (store.type === 'memory') return store;
+  if (store.type !== 'disk') return store;
   const stated = store.dir ?? defaultStoreDirectory(listen, process.env, homedir());
   if (stated !== undefined) return { ...store, dir: stated };
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-'));
@@ -41,12 +41,14 @@ export async function withDirectory(
 
 /**
  * Opens a store. Several processes may share its directory; the process that started them has locked it (`lockDirectory`). Rejects
- * with `StoreFault` when the directory cannot be used.
+ * with `StoreFault` when the directory cannot be used, and for an engine where a secret or a file cannot be read. An engine that is away
+ * is used as soon as it is there.
  */
 export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: Sharing): Promise<Store> {
   const { now } = systemClock;
   const maxEntryBytes = store.maxObjectSizeBytes;
   if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId, emit });
+  if (store.type === 'redis') return openTieredRedisStore(store, emit, sharing);
   let tiered: TieredStore | undefined;
   // Other processes remove by tag or prefix what is in the index, so the memory tier must not keep an entry that is not in it.
   const announce: AnnounceChange = (change) => {
@@ -68,6 +70,24 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   return tiered;
 }
 
+async function openTieredRedisStore(store: RedisStoreConfig, emit: Emit, sharing?: Sharing): Promise<Store> {
+  const engine = await openRedisEngine(store, emit);
+  const { now } = systemClock;
+  const below = openRedisStore({
+    ...engine,
+    blockSizeBytes: store.blockSizeBytes,
+    maxEntryBytes: store.maxObjectSizeBytes,
+    keepMs: secondsToMs(store.keepSeconds),
+    now,
+    clock: backgroundClock,
+    randomId,
+    emit,
+    // The workers of one machine have their leases from their supervisor, which never grants one twice.
+    sharing: sharing && { announce: sharing.announce, fenceOf: () => undefined, current: () => undefined },
+  });
+  return createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), below, now);
+}
+
 /** Returns how many bytes may be read ahead; 0 for a store in memory. */
 export function readAheadBytes(store: StoreConfig): number {
   return store.type === 'memory' ? 0 : store.memoryBytes * READ_AHEAD_SHARE;
@@ -76,6 +96,7 @@ export function readAheadBytes(store: StoreConfig): number {
 /** Describes where a store keeps entries, as a shell writes it, and how it sends them. */
 export function describePlace(store: PlacedStoreConfig): string {
   if (store.type === 'memory') return 'memory';
+  if (store.type === 'redis') return `Redis or Valkey: ${describeEngine(store)}`;
   const home = `${homedir()}${sep}`;
   const place = store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
   return `${place}, ${describeSending(store.sendfile)}`;

@@ -253,7 +253,11 @@ export interface Store {
   replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
   /** Removes one generation of an entry, current or pinned, if it still exists. */
   removeEntry(entry: StoredEntry): Promise<void>;
-  /** Removes every entry of a key, all variants and pinned ones too; returns how many could be found. */
+  /**
+   * Removes every entry of a key, all variants and pinned ones too; returns how many could be found. As every removal, it rejects with
+   * `StoreFault` where an engine that the store is in cannot take it now: the store then removes it as soon as it can, and finds
+   * nothing until then.
+   */
   removeKey(key: string): Promise<number>;
   /**
    * Removes every entry whose metadata has exactly this tag (`StoredResponse.tags`): of any key, all variants, complete or not,
@@ -267,7 +271,8 @@ export interface Store {
   /**
    * Returns the next entries of a choice, at most `limit`, from the cursor `after` on, or from the first entry without it. Does
    * not count as a use. An entry that changes meanwhile may or may not be returned. Returns none when the index cannot be read
-   * now. Throws `RangeError` when `after` is not a cursor of such a choice.
+   * now; rejects with `StoreFault` where an engine that the store is in does not answer. Throws `RangeError` when `after` is not a
+   * cursor of such a choice.
    */
   list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage>;
   /**

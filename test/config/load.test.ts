@@ -137,6 +137,33 @@ describe('checkConfig fills in', () => {
     });
   });
 
+  it('the defaults of a store in an engine, and its paths', () => {
+    const { store } = configOf({ routes, store: { type: 'redis', url: 'rediss://a.example/3', password: 'file:p' } });
+    expect(store).toMatchObject({
+      type: 'redis',
+      url: { kind: 'tcp', node: { host: 'a.example', port: undefined }, isTls: true },
+      database: 3,
+      tls: true,
+      keyPrefix: 'rangeway:',
+      keepSeconds: 604_800,
+      memoryBytes: 128e6,
+      maxObjectSizeBytes: 4e9,
+      blockSizeBytes: 65_536,
+      connectTimeoutSeconds: 5,
+      commandTimeoutSeconds: 1,
+      queueBytes: 64e6,
+      insecureTls: false,
+    });
+    expect(configOf({ routes, store: { type: 'redis' } }).store).toMatchObject({
+      url: { kind: 'tcp', node: { host: '127.0.0.1', port: undefined }, isTls: false },
+      tls: false,
+      database: 0,
+    });
+    expect(configOf({ routes, store: { type: 'redis', url: 'unix:/run/redis.sock' } }).store).toMatchObject({
+      url: { kind: 'unix', path: '/run/redis.sock' },
+    });
+  });
+
   it('the default size of a memory store, which has no memory tier and no directory', () => {
     const { store } = configOf({ routes, store: { type: 'memory' } });
     expect(store).toEqual({ type: 'memory', maxSizeBytes: 256e6, blockSizeBytes: 262_144 });
@@ -229,7 +256,40 @@ describe('checkConfig reports', () => {
       { routes, log: { format: 'pritty' } },
       'log.format: expected "auto", "pretty" or "json", found "pritty"; did you mean "pretty"?',
     ],
-    [{ routes, store: { type: 'redis' } }, 'store.type: expected "disk" or "memory", found "redis"'],
+    [{ routes, store: { type: 'tape' } }, 'store.type: expected "disk", "memory" or "redis", found "tape"'],
+    [{ routes, store: { url: 'redis://a' } }, 'store.url: applies to a store of type "redis" only'],
+    [{ routes, store: { type: 'redis', dir: 'x' } }, 'store.dir: applies to a store of type "disk" only'],
+    [
+      { routes, store: { type: 'redis', maxSizeBytes: '1GB' } },
+      'store.maxSizeBytes: the engine bounds its size by itself: maxmemory',
+    ],
+    [
+      { routes, store: { type: 'redis', url: 'redis://ada:lovelace@a' } },
+      'store.url: must not hold a user name or password: state username, and password as "env:NAME" or "file:PATH"',
+    ],
+    [
+      { routes, store: { type: 'redis', url: 'redis://a', cluster: ['b:1'] } },
+      'store.cluster: excludes url: leave out one of them',
+    ],
+    [
+      { routes, store: { type: 'redis', cluster: ['b:99999'] } },
+      'store.cluster[0]: expected a host and a port such as "cache-1.example:6379" or "[2001:db8::1]:6379"',
+    ],
+    [
+      { routes, store: { type: 'redis', cluster: ['b'], database: 1 } },
+      'store.database: must be 0: a Cluster has only this one',
+    ],
+    [{ routes, store: { type: 'redis', sentinelMaster: 'm' } }, 'store.sentinelMaster: applies with sentinels only'],
+    [{ routes, store: { type: 'redis', caFile: 'x' } }, 'store.caFile: applies with TLS only: tls, or a rediss:// URL'],
+    [{ routes, store: { type: 'redis', tls: true, certFile: 'x' } }, 'store.keyFile: is required with certFile'],
+    [
+      { routes, store: { type: 'redis', password: 'secret' } },
+      'store.password: expected "env:NAME", a variable of the environment, or "file:PATH"',
+    ],
+    [
+      { routes, store: { type: 'redis', keyPrefix: 'a{b}' } },
+      'store.keyPrefix: expected letters, digits and the signs . _ : - only, found "a{b}"',
+    ],
     [{ routes, store: { dir: '' } }, 'store.dir: needs at least 1 character'],
     [{ routes, store: { maxSize: '1GB' } }, 'store.maxSize: unknown option "maxSize"; did you mean "maxSizeBytes"?'],
     [{ routes, store: { maxSizeBytes: '1G' } }, `store.maxSizeBytes: ${notASize}, found "1G"`],

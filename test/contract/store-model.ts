@@ -56,7 +56,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 );
 
 /** Runs random steps on stores with enough room. The results of each step must match the model. */
-export async function storeModel(create: CreateStore, blockSizeBytes: number): Promise<void> {
+export async function storeModel(create: CreateStore, blockSizeBytes: number, numRuns: number): Promise<void> {
   await fc.assert(
     fc.asyncProperty(steps, async (chosen) => {
       const clock = { now: 1_700_000_000_000 };
@@ -69,7 +69,7 @@ export async function storeModel(create: CreateStore, blockSizeBytes: number): P
         await store.close();
       }
     }),
-    { numRuns: 60 },
+    { numRuns },
   );
 }
 

@@ -23,7 +23,7 @@ import type { OpenStore } from './store-contract.ts';
 const key = 'https://example.org/film.mp4';
 
 /** Defines the tests of this part; `block` is the store's block size. */
-export function pins(openStore: OpenStore, block: number): void {
+export function pins(openStore: OpenStore, block: number, boundsItself: boolean): void {
   const sizeBytes = 3 * block + 1;
   const sample = (seed: number, variant = '') => ({ key, variant, sizeBytes, seed });
   const bytes = (seed: number) => Buffer.from(patternBytes(0, sizeBytes, seed));
@@ -245,18 +245,19 @@ export function pins(openStore: OpenStore, block: number): void {
     reader?.close();
   });
 
-  it('counts the room of pinned generations, and evicts unused ones', async () => {
-    const { store } = await openTimed(64);
-    for (let at = 0; at < 12; at += 1) {
-      for (const seed of [1, 2, 3]) {
-        await commitOver(store, { key: `k${at}`, sizeBytes: 8 * block, seed }, until);
+  if (boundsItself)
+    it('counts the room of pinned generations, and evicts unused ones', async () => {
+      const { store } = await openTimed(64);
+      for (let at = 0; at < 12; at += 1) {
+        for (const seed of [1, 2, 3]) {
+          await commitOver(store, { key: `k${at}`, sizeBytes: 8 * block, seed }, until);
+        }
       }
-    }
-    const found = await Promise.all(Array.from({ length: 12 }, (_, at) => store.find(`k${at}`)));
-    const kept = await Promise.all(found.flat().map((entry) => readEntry(store, entry)));
-    expect(kept.filter((body) => body !== undefined).length).toBeLessThanOrEqual(64 / 8);
-    expect(await canOpen(store, 'k11')).toBe(true);
-  });
+      const found = await Promise.all(Array.from({ length: 12 }, (_, at) => store.find(`k${at}`)));
+      const kept = await Promise.all(found.flat().map((entry) => readEntry(store, entry)));
+      expect(kept.filter((body) => body !== undefined).length).toBeLessThanOrEqual(64 / 8);
+      expect(await canOpen(store, 'k11')).toBe(true);
+    });
 
   /** Commits a sample in place of an earlier one. */
   async function commitOver(store: Store, next: Sample, pinPreviousUntil?: number): Promise<StoredEntry> {

@@ -21,7 +21,50 @@ import type { OpenStore } from './store-contract.ts';
 const key = 'https://example.org/film.mp4';
 
 /** Defines the tests of this part; `block` is the store's block size. */
-export function room(openStore: OpenStore, block: number): void {
+export function room(openStore: OpenStore, block: number, boundsItself: boolean): void {
+  limits(openStore, block);
+  if (boundsItself) bounds(openStore, block);
+}
+
+/** The size of one body. */
+function limits(openStore: OpenStore, block: number): void {
+  it('refuses a body that is known to be too large', async () => {
+    const store = await openStore(64);
+    const opening = openSampleWriter(store, { key, sizeBytes: store.maxEntryBytes + 1 });
+    await expect(opening).rejects.toMatchObject({ name: 'StoreFault', reason: 'too_large' });
+  });
+
+  it('refuses a body that grows too large, and works as before', async () => {
+    const store = await openStore(64);
+    await storeSample(store, { key: 'small', sizeBytes: 1 });
+    const sizeBytes = store.maxEntryBytes + block;
+    const storing = storeSample(store, { key, sizeBytes }, 'unknown');
+    await expect(storing).rejects.toMatchObject({ name: 'StoreFault', reason: 'too_large' });
+    expect(await store.find(key)).toEqual([]);
+    await storeSample(store, { key, sizeBytes: store.maxEntryBytes - (store.maxEntryBytes % block) });
+    expect(await store.find(key)).toHaveLength(1);
+  });
+
+  it('accepts bodies up to `maxEntryBytes`, and no larger ones', async () => {
+    const maxEntryBytes = 40 * block + 1;
+    const store = await openStore(64, { maxEntryBytes });
+    expect(store.maxEntryBytes).toBe(maxEntryBytes);
+    const fault = { name: 'StoreFault', reason: 'too_large' };
+    await expect(openSampleWriter(store, { key, sizeBytes: maxEntryBytes + 1 })).rejects.toMatchObject(fault);
+    await using writer = await openSampleWriter(store, { key, sizeBytes: maxEntryBytes + 1 }, 'unknown');
+    await writeBlocks(writer, block, { key, sizeBytes: 40 * block }, Array(40).keys());
+    await expect(writer.writeBlock(40, patternBytes(0, 2))).rejects.toMatchObject(fault);
+    expect(Buffer.from(await writer.readBlock(39))).toEqual(
+      Buffer.from(blockOf({ key, sizeBytes: 40 * block }, block, 39)),
+    );
+    await writer.writeBlock(40, patternBytes(40 * block, maxEntryBytes));
+    await writer.commit({ metadata: sampleMetadata(), sizeBytes: maxEntryBytes });
+    expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, maxEntryBytes)));
+  });
+}
+
+/** The size of the whole store. */
+function bounds(openStore: OpenStore, block: number): void {
   it('stays within its size', async () => {
     const store = await openStore(64);
     for (let at = 0; at < 40; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 4 * block, seed: at });
@@ -68,40 +111,6 @@ export function room(openStore: OpenStore, block: number): void {
     }
     expect(await readKey(store, 'asked')).toBeUndefined();
     expect(await readKey(store, 'used')).toEqual(Buffer.from(patternBytes(0, 4 * block, 1)));
-  });
-
-  it('refuses a body that is known to be too large', async () => {
-    const store = await openStore(64);
-    const opening = openSampleWriter(store, { key, sizeBytes: store.maxEntryBytes + 1 });
-    await expect(opening).rejects.toMatchObject({ name: 'StoreFault', reason: 'too_large' });
-  });
-
-  it('refuses a body that grows too large, and works as before', async () => {
-    const store = await openStore(64);
-    await storeSample(store, { key: 'small', sizeBytes: 1 });
-    const sizeBytes = store.maxEntryBytes + block;
-    const storing = storeSample(store, { key, sizeBytes }, 'unknown');
-    await expect(storing).rejects.toMatchObject({ name: 'StoreFault', reason: 'too_large' });
-    expect(await store.find(key)).toEqual([]);
-    await storeSample(store, { key, sizeBytes: store.maxEntryBytes - (store.maxEntryBytes % block) });
-    expect(await store.find(key)).toHaveLength(1);
-  });
-
-  it('accepts bodies up to `maxEntryBytes`, and no larger ones', async () => {
-    const maxEntryBytes = 40 * block + 1;
-    const store = await openStore(64, { maxEntryBytes });
-    expect(store.maxEntryBytes).toBe(maxEntryBytes);
-    const fault = { name: 'StoreFault', reason: 'too_large' };
-    await expect(openSampleWriter(store, { key, sizeBytes: maxEntryBytes + 1 })).rejects.toMatchObject(fault);
-    await using writer = await openSampleWriter(store, { key, sizeBytes: maxEntryBytes + 1 }, 'unknown');
-    await writeBlocks(writer, block, { key, sizeBytes: 40 * block }, Array(40).keys());
-    await expect(writer.writeBlock(40, patternBytes(0, 2))).rejects.toMatchObject(fault);
-    expect(Buffer.from(await writer.readBlock(39))).toEqual(
-      Buffer.from(blockOf({ key, sizeBytes: 40 * block }, block, 39)),
-    );
-    await writer.writeBlock(40, patternBytes(40 * block, maxEntryBytes));
-    await writer.commit({ metadata: sampleMetadata(), sizeBytes: maxEntryBytes });
-    expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, maxEntryBytes)));
   });
 
   it('counts the bytes of writers, refuses more than fit, and frees their room afterwards', async () => {

@@ -5,7 +5,7 @@
 
 import type { OriginResponse } from '../../origin/origin.ts';
 import { groupsToInvalidate, groupTag, spellingTag, targetsToInvalidate } from '../../semantics/invalidation.ts';
-import type { Store, StoreChange } from '../../store/store.ts';
+import { type Store, type StoreChange, StoreFault } from '../../store/store.ts';
 import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { type InvalidationMessage, noFleet } from '../fleet.ts';
@@ -46,7 +46,19 @@ export async function invalidate(
 }
 
 async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {
-  await Promise.all([...keys.map((key) => store.removeKey(key)), ...tags.map((tag) => store.removeTagged(tag))]);
+  await Promise.all([
+    ...keys.map((key) => unlessOwed(store.removeKey(key))),
+    ...tags.map((tag) => unlessOwed(store.removeTagged(tag))),
+  ]);
+}
+
+/** A store that cannot remove now does it later, and finds nothing until then: the response to the unsafe method need not fail. */
+async function unlessOwed(removal: Promise<unknown>): Promise<void> {
+  try {
+    await removal;
+  } catch (error) {
+    if (!(error instanceof StoreFault)) throw error;
+  }
 }
 
 /** Applies a message of another process. Resolves when nothing that it forbids is served or stored any more. */

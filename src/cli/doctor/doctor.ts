@@ -9,7 +9,9 @@ import { resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts'
 import { wantsColors } from '../terminal/style.ts';
 import { type CertificateFacts, judgeCertificates } from './certificates.ts';
 import { type Diagnosis, diagnosesJson, formatDiagnoses } from './diagnosis.ts';
+import { type EngineFacts, judgeEngine } from './engine.ts';
 import { gatherCertificates } from './gather-certificates.ts';
+import { gatherEngine } from './gather-engine.ts';
 import { gatherMachine } from './gather-machine.ts';
 import { gatherOrigins } from './gather-origins.ts';
 import { gatherListenRights, gatherPlaces } from './gather-places.ts';
@@ -31,6 +33,8 @@ export interface Facts {
   readonly machine: MachineFacts;
   /** Undefined for a store in memory, and for a temporary directory. */
   readonly store: StoreFacts | undefined;
+  /** Undefined for a store that is in no engine. */
+  readonly engine?: EngineFacts | undefined;
   readonly rights: ListenRights;
   readonly places: readonly PlaceFacts[];
   readonly certificates: readonly CertificateFacts[];
@@ -81,10 +85,11 @@ export async function doctor(
 
 /** Returns all findings, from the machine outwards to the origins. */
 export function judge(facts: Facts, config: Config): readonly Diagnosis[] {
-  const { machine, store, rights, places, certificates, files, origins } = facts;
+  const { machine, store, engine, rights, places, certificates, files, origins } = facts;
   return [
     ...judgeMachine(machine, config),
     ...judgeStore(store, config),
+    ...(engine === undefined ? [] : judgeEngine(engine)),
     ...judgePlaces(places, rights),
     ...judgeCertificates(certificates, config, machine.now),
     ...judgeFiles(files),
@@ -95,15 +100,16 @@ export function judge(facts: Facts, config: Config): readonly Diagnosis[] {
 const gatherFacts: GatherFacts = async ({ config, file, hasOrigins }, io) => {
   const { store } = config;
   const dir = store.type === 'disk' ? store.dir : undefined;
-  const [places, certificates, files, origins, stored] = await Promise.all([
+  const [places, certificates, files, origins, stored, engine] = await Promise.all([
     gatherPlaces(config, dir),
     gatherCertificates(config),
     gatherFiles(config, file),
     hasOrigins ? gatherOrigins(config, { now: Date.now, elapsed: io.now }) : undefined,
     dir === undefined ? undefined : gatherStore(dir, io.now),
+    store.type === 'redis' ? gatherEngine(store, io.now) : undefined,
   ]);
   const machine = gatherMachine(io.env, Date.now);
-  return { machine, store: stored, rights: gatherListenRights(), places, certificates, files, origins };
+  return { machine, store: stored, engine, rights: gatherListenRights(), places, certificates, files, origins };
 };
 
 function describeChecked(origin: string | undefined, { config }: ServeFlags): string {

@@ -5,7 +5,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { rootCertificates } from 'node:tls';
 import type { Config, RouteConfig } from '../../config/schema.ts';
 import { dnsNames, readCertificate } from '../../listener/accept/tls.ts';
-import { readOriginTls } from '../../setup/origin.ts';
+import { readTlsFiles } from '../../setup/tls-files.ts';
 import type { CertificateFact, CertificateFacts } from './certificates.ts';
 
 /** Reads the facts of all certificate files. Never rejects: what is wrong with a file is a fact. */
@@ -28,13 +28,13 @@ async function originFacts(origin: RouteConfig['origin'], option: string): Promi
   const { caFile, certFile, keyFile } = origin;
   const facts: CertificateFacts[] = [];
   if (caFile !== undefined) {
-    const fault = await faultOf(readOriginTls({ ...origin, certFile: undefined, keyFile: undefined }));
+    const fault = await faultOf(readTlsFiles({ ...origin, certFile: undefined, keyFile: undefined }));
     facts.push(
       await factsOf({ option: `${option}.caFile`, use: 'authority', certFile: caFile, keyFile: undefined, fault }),
     );
   }
   if (certFile !== undefined && keyFile !== undefined) {
-    const fault = await faultOf(readOriginTls({ ...origin, caFile: undefined }));
+    const fault = await faultOf(readTlsFiles({ ...origin, caFile: undefined }));
     facts.push(await factsOf({ option: `${option}.certFile`, use: 'client', certFile, keyFile, fault }));
   }
   return facts;

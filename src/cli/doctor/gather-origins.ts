@@ -7,7 +7,8 @@ import type { Config, RouteConfig } from '../../config/schema.ts';
 import { fieldValue } from '../../http/fields.ts';
 import { basePathOf, hostOfOrigin, type Origin, socketPathOf } from '../../origin/origin.ts';
 import { parseHttpDate } from '../../semantics/http-date.ts';
-import { createRouteOrigins, readOriginFieldRules, readOriginTls } from '../../setup/origin.ts';
+import { createRouteOrigins, readOriginFieldRules } from '../../setup/origin.ts';
+import { readTlsFiles } from '../../setup/tls-files.ts';
 import { askOrigin, type ProbeRequest, type Reply } from '../probe/questions.ts';
 import type { OriginFacts, OriginOutcome } from './origins.ts';
 
@@ -100,7 +101,7 @@ interface Fault {
 
 async function shakeHands(address: string, port: number, host: string, route: RouteConfig): Promise<Fault | undefined> {
   try {
-    const tls = await readOriginTls(route.origin);
+    const tls = await readTlsFiles(route.origin);
     // Server names are no addresses (RFC 6066 §3).
     const servername = /^[\d.]+$|:/.test(host) ? '' : host;
     const options = { ...tls, host: address, port, servername, ALPNProtocols: ['http/1.1'] };

@@ -112,7 +112,7 @@ function judgeCores({ cores }: MachineFacts, config: Config): Diagnosis {
     const what = `${want}, on ${have}: they take turns, and share the memory tier into smaller parts`;
     return found('warning', 'cores', what, 'workers (--workers): "auto", which is one for each core', 'workers');
   }
-  if (workers === 1 && cores >= 4 && config.store.type === 'disk') {
+  if (workers === 1 && cores >= 4 && config.store.type !== 'memory') {
     const what = `${want}, on ${have}: enough for thousands of requests a second, but it uses one core only`;
     return found('note', 'cores', what, 'for more: workers (--workers) "auto"', 'workers');
   }
@@ -131,7 +131,7 @@ function judgeMemory({ memoryBytes, memoryLimitBytes, availableBytes }: MachineF
   // The supervisor of several workers is a process too.
   const processes = workers === 1 ? 1 : workers + 1;
   const [where, flag, kept] =
-    store.type === 'disk'
+    store.type !== 'memory'
       ? (['store.memoryBytes', '--memory', store.memoryBytes * tierFactor] as const)
       : (['store.maxSizeBytes', '--max-size', store.maxSizeBytes] as const);
   const limit = Math.min(memoryBytes, memoryLimitBytes ?? Number.POSITIVE_INFINITY);
@@ -141,7 +141,7 @@ function judgeMemory({ memoryBytes, memoryLimitBytes, availableBytes }: MachineF
   const most = need + workers * burstBytes;
   const needText = `${processes === 1 ? 'the process takes' : `${processes} processes take`} about ${sizeText(need)}, and up to ${sizeText(most)} after a burst`;
   const spare = limit - processes * processBytes - workers * burstBytes;
-  const factor = store.type === 'disk' ? tierFactor : 1;
+  const factor = store.type === 'memory' ? 1 : tierFactor;
   const advice =
     spare / factor >= 1e6
       ? `${where} (${flag}): ${optionSize(spare / factor)} or less`

@@ -31,8 +31,12 @@ export interface StoreFacts {
   readonly isInUse: boolean;
 }
 
-/** Returns the findings about the store. `facts` are undefined for a store in memory, and for a temporary directory. */
+/**
+ * Returns the findings about a store on disk or in memory; `judgeEngine` returns those about one in an engine. `facts` are undefined for
+ * a store in memory, and for a temporary directory.
+ */
 export function judgeStore(facts: StoreFacts | undefined, { store }: Pick<Config, 'store'>): readonly Diagnosis[] {
+  if (store.type === 'redis') return [];
   if (store.type === 'memory') {
     return [fine('store', `in memory, up to ${sizeText(store.maxSizeBytes)}; it is empty after a restart`)];
   }

@@ -1,0 +1,173 @@
+/**
+ * The indexes of the entries, one for each bucket: lists keys by prefix and by tag. Each is in the slot of its entries and changed by the
+ * same scripts. The engine may evict an index: it then lacks its mark, and is made again from the entries before it is relied on.
+ */
+
+import { randomBytes } from 'node:crypto';
+import { isPrefixOf } from '../entry-rules.ts';
+import type { EntryChoice } from '../store.ts';
+import type { RedisClient } from './redis-client.ts';
+import { BUCKETS, type RedisKeys, shortDigest } from './redis-keys.ts';
+import { beginIndexScript, cleanScript, endIndexScript, indexScript, rangeScript } from './redis-scripts.ts';
+
+/** Buckets that are asked at a time. */
+const BUCKETS_AT_ONCE = 64;
+/** Keys of a bucket that are asked for at a time. */
+const PAGE_SIZE = 500;
+/** Keys that the engine looks at in one step of SCAN. */
+const SCAN_COUNT = '1000';
+/** Entries that are put into an index at a time. */
+const ENTRIES_AT_ONCE = 100;
+/** Times that an index is made again before a call fails: the engine evicts it again and again. */
+const MAX_ATTEMPTS = 3;
+
+/** A key in a bucket. */
+export interface IndexedKey {
+  readonly bucket: number;
+  readonly key: string;
+}
+
+/** Options of the index. */
+export interface RedisIndexOptions {
+  readonly client: RedisClient;
+  readonly keys: RedisKeys;
+  /** Time to live of entries, in milliseconds; that of an index is twice as long. */
+  readonly keepMs: number;
+}
+
+/** Finds keys by prefix and tag. */
+export class RedisIndex {
+  readonly #options: RedisIndexOptions;
+  /** The making of indexes that runs now. */
+  #making: Promise<void> | undefined;
+
+  constructor(options: RedisIndexOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns the keys of a choice in pages, from a place on: bucket after bucket, the keys of each in the order of their bytes. Keys whose
+   * entries are gone may be among them. Rejects with `EngineFault`.
+   */
+  async *pages(choice: EntryChoice, after?: IndexedKey): AsyncGenerator<readonly IndexedKey[]> {
+    if (choice.kind === 'prefix' && !choice.prefix.isWellFormed()) return;
+    const first = after?.bucket ?? 0;
+    for (let from = first; from < BUCKETS; from += BUCKETS_AT_ONCE) {
+      const buckets = Array.from({ length: Math.min(BUCKETS_AT_ONCE, BUCKETS - from) }, (_, at) => from + at);
+      const starts = await this.#wholePages(
+        choice,
+        buckets.map((bucket) => ({ bucket, after: bucket === after?.bucket ? after.key : undefined })),
+      );
+      for (const [at, bucket] of buckets.entries()) {
+        let page = starts[at] ?? [];
+        while (page.length > 0) {
+          yield page.map((key) => ({ bucket, key }));
+          if (page.length < PAGE_SIZE) break;
+          [page = []] = await this.#wholePages(choice, [{ bucket, after: page.at(-1) }]);
+        }
+      }
+    }
+  }
+
+  /** Removes a key from the index if its entry is gone. Never rejects. */
+  async clean(choice: EntryChoice, key: string): Promise<void> {
+    const { client, keys } = this.#options;
+    const { entry, index } = keys.of(key);
+    const members = choice.kind === 'tag' ? [`k${key}`, `${tagPrefix(choice.tag)}${key}`] : [`k${key}`];
+    await client.run(cleanScript, [entry, index], members).catch(() => {});
+  }
+
+  /** Returns how many entries the indexes know. Rejects with `EngineFault`. */
+  async count(): Promise<number> {
+    const { client, keys } = this.#options;
+    let count = 0;
+    for (let from = 0; from < BUCKETS; from += BUCKETS_AT_ONCE) {
+      const names = Array.from({ length: Math.min(BUCKETS_AT_ONCE, BUCKETS - from) }, (_, at) => keys.index(from + at));
+      const counts = names.map((name) => client.send(name, ['ZLEXCOUNT', name, '[k', '(l'], true));
+      for (const each of await Promise.all(counts)) count += Number(each);
+    }
+    return count;
+  }
+
+  /** Returns a page of each bucket. Makes indexes again that are not whole. */
+  async #wholePages(
+    choice: EntryChoice,
+    places: readonly { readonly bucket: number; readonly after: string | undefined }[],
+  ): Promise<readonly (readonly string[])[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      const pages = await Promise.all(places.map(({ bucket, after }) => this.#page(choice, bucket, after)));
+      if (pages.every(({ isWhole }) => isWhole)) return pages.map(({ found }) => found);
+      if (attempt > MAX_ATTEMPTS) throw new Error('The engine evicts the index of the store as soon as it is made.');
+      await this.makeWhole();
+    }
+  }
+
+  async #page(
+    choice: EntryChoice,
+    bucket: number,
+    after: string | undefined,
+  ): Promise<{ readonly isWhole: boolean; readonly found: readonly string[] }> {
+    const { client, keys } = this.#options;
+    const start = choice.kind === 'tag' ? tagPrefix(choice.tag) : 'k';
+    const from = choice.kind === 'tag' ? start : `k${choice.prefix}`;
+    const min = after === undefined ? `[${from}` : `(${start}${after}`;
+    // No text in UTF-8 has this byte.
+    const max = Buffer.concat([Buffer.from(`(${from}`), Buffer.from([0xff])]);
+    const reply = await client.run(rangeScript, [keys.index(bucket)], [min, max, String(PAGE_SIZE)]);
+    const [isWhole, members] = reply as [number, readonly Buffer[]];
+    const found = members.map((member) => member.toString().slice(start.length));
+    return { isWhole: isWhole === 1, found: found.filter((key) => isChosen(choice, key)) };
+  }
+
+  /**
+   * Makes all indexes again that are not whole: looks at every key of the engine, in steps. Rejects with `EngineFault`. One at a time.
+   */
+  makeWhole(): Promise<void> {
+    this.#making ??= this.#make().finally(() => {
+      this.#making = undefined;
+    });
+    return this.#making;
+  }
+
+  async #make(): Promise<void> {
+    const { client, keys, keepMs } = this.#options;
+    const token = randomBytes(12).toString('hex');
+    const wanted = new Set<number>();
+    const begun = Array.from({ length: BUCKETS }, async (_, bucket) => {
+      if ((await client.run(beginIndexScript, [keys.index(bucket)], [token])) === 1) wanted.add(bucket);
+    });
+    await Promise.all(begun);
+    if (wanted.size === 0) return;
+    await Promise.all(client.nodes().map((node) => this.#scan(node, wanted)));
+    const life = String(2 * keepMs);
+    await Promise.all([...wanted].map((bucket) => client.run(endIndexScript, [keys.index(bucket)], [token, life])));
+  }
+
+  async #scan(node: string, wanted: ReadonlySet<number>): Promise<void> {
+    const { client, keys, keepMs } = this.#options;
+    let cursor = '0';
+    do {
+      const parts = ['SCAN', cursor, 'MATCH', keys.entryPattern, 'COUNT', SCAN_COUNT];
+      const [next, names] = (await client.sendTo(node, parts)) as [Buffer, readonly Buffer[]];
+      const entries = names.map(String).flatMap((entry) => {
+        const bucket = keys.bucketOf(entry);
+        return bucket !== undefined && wanted.has(bucket) ? [{ entry, index: keys.index(bucket) }] : [];
+      });
+      for (let at = 0; at < entries.length; at += ENTRIES_AT_ONCE) {
+        const slice = entries.slice(at, at + ENTRIES_AT_ONCE);
+        await Promise.all(
+          slice.map(({ entry, index }) => client.run(indexScript, [entry, index], [String(2 * keepMs)])),
+        );
+      }
+      cursor = next.toString();
+    } while (cursor !== '0');
+  }
+}
+
+function tagPrefix(tag: string): string {
+  return `t${shortDigest(tag)}`;
+}
+
+function isChosen(choice: EntryChoice, key: string): boolean {
+  return choice.kind === 'tag' || isPrefixOf(choice.prefix, key);
+}

@@ -1,0 +1,328 @@
+/** The store in an engine where the engine fails: full, read-only, paused, killed, flushed, evicting, damaged; and two stores in one engine. */
+
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createRedisKeys } from '../../src/store/redis/redis-keys.ts';
+import type { StoreChange, StoredEntry } from '../../src/store/store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
+import { describeWithEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
+import { openTestRedisStore, type TestStoreOptions } from '../support/engines/redis-store.ts';
+import {
+  findFirst,
+  openSampleWriter,
+  readEntry,
+  readKey,
+  sampleMetadata,
+  storeSample,
+  storeTagged,
+  writeBlocks,
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+
+const key = 'https://example.org/film.mp4';
+const block = 1024;
+const sample = { key, sizeBytes: 3 * block + 1, seed: 1 };
+const bytes = Buffer.from(patternBytes(0, sample.sizeBytes, 1));
+
+describeWithEngine('a store in an engine that fails', () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await startRedisServer();
+  });
+  afterAll(() => server[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    await server.command('FLUSHALL');
+  });
+  const open = (options: TestStoreOptions = {}) => openTestRedisStore({ kind: 'server', address: server }, options);
+  const quick = { clientOptions: { commandTimeoutMs: 200 } };
+
+  it('refuses what does not fit into a full engine, and goes on when there is room', async () => {
+    const { store } = await open();
+    await storeSample(store, { ...sample, key: 'before' });
+    await server.command('CONFIG', 'SET', 'maxmemory', '1');
+    try {
+      await expect(storeSample(store, sample)).rejects.toMatchObject({ name: 'StoreFault', reason: 'no_room' });
+      expect(await store.find(key)).toEqual([]);
+      expect(await readKey(store, 'before')).toEqual(bytes);
+      expect(await store.removeKey('before')).toBe(1);
+    } finally {
+      await server.command('CONFIG', 'SET', 'maxmemory', '0');
+    }
+    await expect.poll(() => storeSample(store, sample).then(() => 'stored', String)).toBe('stored');
+    expect(await readKey(store, key)).toEqual(bytes);
+  });
+
+  it('reads from an engine that takes no writes, and removes when it takes them again', async () => {
+    const { store } = await open();
+    await storeSample(store, sample);
+    await storeTagged(store, { ...sample, key: 'tagged' }, ['t']);
+    await server.command('REPLICAOF', '127.0.0.1', '1');
+    try {
+      await server.command('CONFIG', 'SET', 'replica-serve-stale-data', 'yes');
+      expect(await readKey(store, key)).toEqual(bytes);
+      await expect(storeSample(store, { ...sample, key: 'new' })).rejects.toMatchObject({ reason: 'io' });
+      await expect(store.removeTagged('t')).rejects.toMatchObject({ name: 'StoreFault', reason: 'io' });
+      // What was to be removed is not found, although it is still there.
+      expect(await store.find('tagged')).toEqual([]);
+    } finally {
+      await server.command('REPLICAOF', 'NO', 'ONE');
+    }
+    await expect.poll(async () => (await store.find(key)).length).toBe(1);
+    expect(await store.find('tagged')).toEqual([]);
+  });
+
+  it('finds nothing while the engine is paused, and answers from memory without waiting', async () => {
+    const { store } = await open(quick);
+    const tiered = createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), store, Date.now);
+    await storeSample(tiered, sample);
+    await storeSample(tiered, { ...sample, key: 'cold' });
+    await findFirst(tiered, key);
+    server.signal('SIGSTOP');
+    try {
+      const [entry] = tiered.peek(key) as readonly StoredEntry[];
+      expect(entry?.peekBlock(0)).toEqual(patternBytes(0, block, 1));
+      expect(await tiered.find('cold')).toEqual([]);
+      await expect(storeSample(tiered, { ...sample, key: 'new' })).rejects.toMatchObject({ reason: 'io' });
+      await expect.poll(() => store.readUsage().isWritable).toBe(false);
+      expect(tiered.peek(key)?.[0]?.peekBlock(0)).toEqual(patternBytes(0, block, 1));
+    } finally {
+      server.signal('SIGCONT');
+    }
+    await expect.poll(() => readKey(tiered, 'cold'), { timeout: 20_000 }).toEqual(bytes);
+  });
+
+  it('removes after its return what was to be removed while the engine was away', async () => {
+    const { store } = await open(quick);
+    for (const each of ['a', 'b/1', 'b/2', 'c', 'd']) await storeTagged(store, { ...sample, key: each }, [`t${each}`]);
+    const gone = (await findFirst(store, 'd')) as StoredEntry;
+    server.signal('SIGSTOP');
+    try {
+      const failed = { name: 'StoreFault', reason: 'io' };
+      await expect(store.removeKey('a')).rejects.toMatchObject(failed);
+      await expect(store.removePrefixed('b/')).rejects.toMatchObject(failed);
+      await expect(store.removeTagged('tc')).rejects.toMatchObject(failed);
+      await store.removeEntry(gone);
+    } finally {
+      server.signal('SIGCONT');
+    }
+    await storeWhenBack(() => storeSample(store, { ...sample, key: 'new' }));
+    await expect.poll(async () => (await store.find('new')).length, { timeout: 20_000 }).toBe(1);
+    for (const each of ['a', 'b/1', 'b/2', 'c', 'd']) expect([each, await store.find(each)]).toEqual([each, []]);
+  });
+
+  it('is empty after the engine was killed and started again, and works', async () => {
+    const { store } = await open(quick);
+    await storeSample(store, sample);
+    const reader = await (await findFirst(store, key))?.open();
+    await server.kill();
+    await expect(reader?.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(await store.find(key)).toEqual([]);
+    await server.restart();
+    await storeWhenBack(() => storeSample(store, { ...sample, key: 'new' }));
+    expect(await readKey(store, 'new')).toEqual(bytes);
+    expect(await store.find(key)).toEqual([]);
+    await expect(reader?.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(await store.removePrefixed('')).toEqual(['new']);
+  });
+
+  it('never returns a wrong byte of what was flushed in the middle of a transfer', async () => {
+    const { store } = await open();
+    const writer = await openSampleWriter(store, sample);
+    await writeBlocks(writer, block, sample, [0, 1]);
+    await writer.publish(sampleMetadata(1));
+    await server.command('FLUSHALL');
+    await writeBlocks(writer, block, sample, [2, 3]);
+    await expect(writer.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(writer.hasBlock(0)).toBe(false);
+    await writeBlocks(writer, block, sample, [0, 1]);
+    await expect(writer.commit({ metadata: sampleMetadata(1), sizeBytes: sample.sizeBytes })).rejects.toMatchObject({
+      reason: 'removed',
+    });
+    await writer[Symbol.asyncDispose]();
+    expect(await store.find(key)).toEqual([]);
+    await storeSample(store, sample);
+    expect(await readKey(store, key)).toEqual(bytes);
+  });
+
+  const faults: readonly [string, (name: string) => Promise<unknown>][] = [
+    ['was evicted', (name) => server.command('DEL', name)],
+    ['has another byte', (name) => server.command('SETRANGE', name, '7', 'x')],
+    ['is too short', (name) => server.command('SET', name, 'short')],
+    ['is empty', (name) => server.command('SET', name, '')],
+    ['is that of another place', (name) => server.command('COPY', name.replace(/1$/, '0'), name, 'REPLACE')],
+  ];
+  it.each(faults)('takes a block for absent that %s, and can be completed again', async (_, fault) => {
+    const { store } = await open({ prefix: 'p:' });
+    const entry = await storeSample(store, sample);
+    const names = createRedisKeys('p:').of(key);
+    await fault(names.block(entry.generation, 1));
+    const reader = await (await findFirst(store, key))?.open();
+    await expect(reader?.readBlock(1)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(Buffer.from((await reader?.readBlock(2)) ?? [])).toEqual(bytes.subarray(2 * block, 3 * block));
+    reader?.close();
+    await expect.poll(async () => (await findFirst(store, key))?.isComplete).toBe(false);
+    const found = (await findFirst(store, key)) as StoredEntry;
+    await expect.poll(async () => (await found.readPresence()).has(1)).toBe(false);
+    await using writer = await store.resume(found);
+    await writer?.writeBlock(1, patternBytes(block, 2 * block, 1));
+    await writer?.commit({ metadata: sampleMetadata(1), sizeBytes: sample.sizeBytes });
+    expect(await readKey(store, key)).toEqual(bytes);
+  });
+
+  it('does not use a damaged record, reports it, and removes it', async () => {
+    const { store, events } = await open({ prefix: 'p:' });
+    const { generation } = await storeSample(store, sample);
+    const { entry } = createRedisKeys('p:').of(key);
+    const record = String(await server.command('HGET', entry, `r:${generation}`));
+    await server.command('HSET', entry, `r:${generation}`, record.replace('"status":200', '"status":201'));
+    expect(await store.find(key)).toEqual([]);
+    expect(events).toMatchObject([{ level: 'warn', count: { damagedBlocks: 1 } }]);
+    await expect.poll(() => server.command('EXISTS', entry)).toBe(0);
+  });
+
+  it('finds by tag and prefix what an evicted index had, and removes it', async () => {
+    const { store } = await open({ prefix: 'p:' });
+    const keys = createRedisKeys('p:');
+    const names = ['k1', 'k2', 'k3', 'other'];
+    for (const each of names) await storeTagged(store, { ...sample, key: each }, [each === 'k2' ? 'a' : 'b']);
+    for (const each of names) await server.command('DEL', keys.of(each).index);
+    expect((await store.list({ kind: 'prefix', prefix: 'k' }, 10)).entries.map((entry) => entry.key).sort()).toEqual([
+      'k1',
+      'k2',
+      'k3',
+    ]);
+    for (const each of names) await server.command('DEL', keys.of(each).index);
+    expect(await store.removeTagged('a')).toEqual(['k2']);
+    expect(await store.find('k2')).toEqual([]);
+    await server.command('DEL', keys.of('k1').index);
+    expect([...(await store.removePrefixed('k'))].sort()).toEqual(['k1', 'k3']);
+    expect(await store.find('other')).toHaveLength(1);
+  });
+
+  it('cleans its index of entries that the engine has evicted', async () => {
+    const { store } = await open({ prefix: 'p:' });
+    await storeTagged(store, sample, ['t']);
+    const { entry, index } = createRedisKeys('p:').of(key);
+    await server.command('DEL', entry);
+    expect(await store.list({ kind: 'tag', tag: 't' }, 10)).toEqual({ entries: [], next: undefined });
+    await expect.poll(() => server.command('ZRANGE', index, '0', '-1')).toEqual(['m']);
+  });
+
+  it('lets everything end, and extends what is used', async () => {
+    const clock = { now: 1_700_000_000_000 };
+    const { store } = await open({ prefix: 'p:', keepMs: 100_000, now: () => clock.now });
+    const { generation } = await storeSample(store, sample);
+    const names = createRedisKeys('p:').of(key);
+    const all = [names.entry, names.block(generation, 0), names.block(generation, 3)];
+    for (const each of all) expect(await server.command('PTTL', each)).toBeGreaterThan(0);
+    for (const each of all) await server.command('PEXPIRE', each, '5000');
+    clock.now += 1000;
+    (await findFirst(store, key))?.peekBlock(0);
+    expect(await server.command('PTTL', names.entry)).toBeLessThanOrEqual(5000);
+    clock.now += 50_000;
+    (await findFirst(store, key))?.peekBlock(0);
+    for (const each of all) await expect.poll(() => server.command('PTTL', each)).toBeGreaterThan(50_000);
+  });
+
+  it('leaves no block behind of what was not committed, and soon none of what was removed', async () => {
+    const { store } = await open({ prefix: 'p:' });
+    const writer = await openSampleWriter(store, sample);
+    await writeBlocks(writer, block, sample, [0, 1, 2]);
+    await writer[Symbol.asyncDispose]();
+    expect(await server.command('KEYS', 'p:*:b:*')).toEqual([]);
+    const { generation } = await storeSample(store, sample);
+    await store.removeKey(key);
+    const name = createRedisKeys('p:').of(key).block(generation, 0);
+    await expect.poll(() => server.command('PTTL', name)).toBeLessThanOrEqual(60_000);
+  });
+
+  it('refuses the writes of a holder that has lost its lease to another', async () => {
+    const fences = { first: 10, second: 20 };
+    const sharing = (name: keyof typeof fences) => ({
+      announce: async () => {},
+      fenceOf: () => fences[name],
+      current: () => undefined,
+    });
+    const { store: first } = await open({ prefix: 'p:', sharing: sharing('first') });
+    const { store: second } = await open({ prefix: 'p:', sharing: sharing('second') });
+    const late = await openSampleWriter(first, sample);
+    await writeBlocks(late, block, sample, [0, 1, 2, 3]);
+    const current = await storeSample(second, { ...sample, seed: 2 });
+    const final = { metadata: sampleMetadata(1), sizeBytes: sample.sizeBytes };
+    await expect(late.commit(final)).rejects.toMatchObject({ reason: 'removed' });
+    expect(await first.replaceMetadata(current, sampleMetadata('late'))).toBeUndefined();
+    await late[Symbol.asyncDispose]();
+    expect((await findFirst(second, key))?.generation).toBe(current.generation);
+    await server.command('SET', createRedisKeys('p:').leaseKey(key), '30 other address');
+    await expect(storeSample(second, { ...sample, seed: 3 })).rejects.toMatchObject({ reason: 'removed' });
+  });
+
+  describe('two stores in one engine', () => {
+    it('have the same entries, and tell each other of changes', async () => {
+      const changes: StoreChange[] = [];
+      const sharing = {
+        announce: async (change: StoreChange) => void changes.push(change),
+        fenceOf: () => undefined,
+        current: () => undefined,
+      };
+      const { store: first } = await open({ prefix: 'p:', sharing });
+      const { store: second } = await open({ prefix: 'p:' });
+      const tiered = createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), second, Date.now);
+      await storeTagged(first, sample, ['t']);
+      expect(await readKey(tiered, key)).toEqual(bytes);
+      await first.removeTagged('t');
+      expect(tiered.peek(key)).toHaveLength(1);
+      for (const change of changes) tiered.applyChange(change);
+      expect(tiered.peek(key) ?? []).toEqual([]);
+      expect(await tiered.find(key)).toEqual([]);
+      expect(changes).toEqual([
+        { kind: 'keys', keys: [key] },
+        { kind: 'tag', tag: 't' },
+      ]);
+    });
+
+    it('keep apart what has another prefix', async () => {
+      const { store: first } = await open({ prefix: 'p:' });
+      const { store: second } = await open({ prefix: 'q:' });
+      await storeSample(first, sample);
+      expect(await second.find(key)).toEqual([]);
+      expect(await second.removePrefixed('')).toEqual([]);
+      expect(await readKey(first, key)).toEqual(bytes);
+    });
+  });
+
+  it('evicts by the policy of the engine, and never returns a wrong byte of what is left', async () => {
+    await using small = await startRedisServer(['--maxmemory', '6mb', '--maxmemory-policy', 'allkeys-lru']);
+    const { store } = await openTestRedisStore({ kind: 'server', address: small }, { blockSizeBytes: 16_384 });
+    const size = 5 * 16_384 + 1;
+    let whole = 0;
+    for (let at = 0; at < 150; at += 1) {
+      const name = `https://example.org/${at}`;
+      await storeTagged(store, { key: name, sizeBytes: 16_385, seed: at }, [`t${at % 3}`]).catch(() => {});
+      await storeSample(store, { key: name, variant: 'v', sizeBytes: Math.min(size, 32_000), seed: at }).catch(
+        () => {},
+      );
+    }
+    for (let at = 0; at < 150; at += 1) {
+      for (const entry of await store.find(`https://example.org/${at}`)) {
+        const body = await readEntry(store, entry);
+        if (body === undefined) continue;
+        whole += 1;
+        expect(body).toEqual(Buffer.from(patternBytes(0, entry.sizeBytes, at)));
+      }
+    }
+    expect(whole).toBeGreaterThan(0);
+    expect(whole).toBeLessThan(300);
+    await store.removeTagged('t1');
+    for (let at = 1; at < 150; at += 3) {
+      const left = await store.find(`https://example.org/${at}`);
+      expect(left.filter(({ metadata }) => metadata.tags?.includes('t1'))).toEqual([]);
+    }
+    await store.close();
+  });
+});
+
+/** Stores something as soon as the engine takes it. */
+async function storeWhenBack(storing: () => Promise<unknown>): Promise<void> {
+  await expect.poll(() => storing().then(() => 'stored', String), { timeout: 20_000 }).toBe('stored');
+}

@@ -1,0 +1,207 @@
+/**
+ * Real engines for tests: the redis-server of the system on free ports, as one server, as a Cluster of three masters, and with a
+ * Sentinel. Tests that need them are declared with `describeWithEngine`.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClient } from '@redis/client';
+import { describe } from 'vitest';
+import { slotOf } from '../../../src/store/redis/engine-links.ts';
+import { until } from '../clocks/until.ts';
+import { findProgram } from '../processes/programs.ts';
+
+/** One redis-server. */
+export interface RedisServer extends AsyncDisposable {
+  readonly host: '127.0.0.1';
+  readonly port: number;
+  /** Sends one command on a connection of its own, and returns its reply as the library gives it. */
+  command(...parts: readonly string[]): Promise<unknown>;
+  /** Sends a signal: SIGSTOP pauses the server, SIGCONT lets it go on. */
+  signal(name: NodeJS.Signals): void;
+  /** Kills the server, and waits until it has ended. */
+  kill(): Promise<void>;
+  /** Starts a killed server again on its port, empty. */
+  restart(): Promise<void>;
+}
+
+/** A Cluster of three masters, without replicas unless `replicas` are asked for. */
+export interface RedisCluster extends AsyncDisposable {
+  readonly servers: readonly RedisServer[];
+  /** `host:port` of each. */
+  readonly nodes: readonly { readonly host: string; readonly port: number }[];
+  /** The server that has a key. */
+  serverOf(key: string): RedisServer;
+}
+
+/** A master, a replica, and a Sentinel that watches them under the name `main`. */
+export interface RedisSentinel extends AsyncDisposable {
+  readonly master: RedisServer;
+  readonly replica: RedisServer;
+  readonly sentinel: { readonly host: string; readonly port: number };
+}
+
+/** Declares tests that need redis-server; skipped with a line without it, failing where programs are required. */
+export function describeWithEngine(name: string, define: () => void): void {
+  if (findProgram('redis-server') !== undefined) {
+    describe(name, define);
+    return;
+  }
+  const sentence = `"${name}" needs a program that is not installed: redis-server`;
+  const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
+  if (required === '1') throw new Error(sentence);
+  console.warn(`SKIPPED: ${sentence}`);
+  describe.skipIf(true)(name, define);
+}
+
+/** Starts a redis-server without persistence. `options` are of its configuration, such as `['--maxmemory', '20mb']`. */
+export async function startRedisServer(options: readonly string[] = []): Promise<RedisServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-redis-'));
+  // Another process may take the port between the question and the start.
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await startIn(dir, await freePort(), options);
+    } catch (error) {
+      if (attempt < 5) continue;
+      await rm(dir, { recursive: true, force: true });
+      throw error;
+    }
+  }
+}
+
+/** Starts three masters that share the slots of a Cluster. */
+export async function startRedisCluster(options: readonly string[] = []): Promise<RedisCluster> {
+  const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', ...options];
+  const servers = await Promise.all([0, 1, 2].map(() => startRedisServer(clusterOptions)));
+  const [first] = servers as [RedisServer, RedisServer, RedisServer];
+  const third = Math.ceil(16_384 / 3);
+  await Promise.all(
+    servers.map((server, at) =>
+      server.command('CLUSTER', 'ADDSLOTSRANGE', String(at * third), String(Math.min(16_383, (at + 1) * third - 1))),
+    ),
+  );
+  for (const [at, server] of servers.entries()) {
+    await server.command('CLUSTER', 'SET-CONFIG-EPOCH', String(at + 1));
+    if (server !== first) await server.command('CLUSTER', 'MEET', first.host, String(first.port));
+  }
+  await until('the Cluster is whole', async () => {
+    const infos = await Promise.all(servers.map((server) => server.command('CLUSTER', 'INFO')));
+    return infos.every((info) => /cluster_state:ok[\s\S]*cluster_known_nodes:3/.test(String(info)));
+  });
+  return {
+    servers,
+    nodes: servers.map(({ host, port }) => ({ host, port })),
+    serverOf: (key) => servers[Math.floor(slotOf(key) / third)] as RedisServer,
+    async [Symbol.asyncDispose]() {
+      await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+/** Starts a master, a replica and a Sentinel. A failover takes about a second. */
+export async function startRedisSentinel(): Promise<RedisSentinel> {
+  const master = await startRedisServer();
+  const replica = await startRedisServer([
+    '--replicaof',
+    `${master.host} ${master.port}`,
+    '--repl-diskless-sync-delay',
+    '0',
+  ]);
+  await until('the replica follows its master', async () =>
+    String(await replica.command('INFO', 'replication')).includes('master_link_status:up'),
+  );
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-sentinel-'));
+  const port = await freePort();
+  const file = join(dir, 'sentinel.conf');
+  const lines = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${dir}`,
+    `sentinel monitor main ${master.host} ${master.port} 1`,
+    'sentinel down-after-milliseconds main 500',
+    'sentinel failover-timeout main 3000',
+  ];
+  await writeFile(file, `${lines.join('\n')}\n`);
+  const process = spawn('redis-server', [file, '--sentinel'], { stdio: 'ignore' });
+  const sentinel = { host: '127.0.0.1', port };
+  await until('the Sentinel knows the replica', async () => {
+    const known = await ask(port, ['SENTINEL', 'REPLICAS', 'main']).catch(() => []);
+    return Array.isArray(known) && known.length > 0;
+  });
+  return {
+    master,
+    replica,
+    sentinel,
+    async [Symbol.asyncDispose]() {
+      await end(process);
+      await Promise.all([master, replica].map((server) => server[Symbol.asyncDispose]()));
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Returns a port that was free a moment ago. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  // A Cluster also listens on the port 10,000 above.
+  return port <= 55_000 ? port : freePort();
+}
+
+async function startIn(dir: string, port: number, options: readonly string[]): Promise<RedisServer> {
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', dir, ...options];
+  let process = await startOn(port, args);
+  const kill = () => end(process);
+  return {
+    host: '127.0.0.1',
+    port,
+    command: (...parts) => ask(port, parts),
+    signal: (name) => void process.kill(name),
+    kill,
+    async restart() {
+      process = await startOn(port, args);
+    },
+    async [Symbol.asyncDispose]() {
+      await kill();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts the program and waits until it answers. Rejects where it ends at once. */
+async function startOn(port: number, args: readonly string[]): Promise<ChildProcess> {
+  const process = spawn('redis-server', args, { stdio: 'ignore' });
+  await until('the engine answers', async () => {
+    if (process.exitCode !== null) return true;
+    return await ask(port, ['PING']).then(
+      () => true,
+      (error: unknown) => String(error).includes('NOAUTH'),
+    );
+  });
+  if (process.exitCode !== null) throw new Error(`redis-server has ended with ${process.exitCode}.`);
+  return process;
+}
+
+async function ask(port: number, parts: readonly string[]): Promise<unknown> {
+  const client = createClient({ RESP: 2, socket: { host: '127.0.0.1', port, reconnectStrategy: false } });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return await client.sendCommand(parts);
+  } finally {
+    client.destroy();
+  }
+}
+
+async function end(process: ChildProcess): Promise<void> {
+  if (process.exitCode !== null || process.signalCode !== null) return;
+  const exited = once(process, 'exit');
+  process.kill('SIGKILL');
+  await exited;
+}
