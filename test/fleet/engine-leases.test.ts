@@ -166,6 +166,9 @@ describeWithEngine('a holder that cannot be reached', () => {
       return await asTimePasses(waiting);
     };
     expect(await losing()).toEqual(theirs('a'));
+    // Other readers that lose it at the same time.
+    expect(await losing()).toEqual(theirs('a'));
+    clock.advance(1_000);
     // A lease that only this process knows.
     expect(await losing()).toEqual({ kind: 'ours' });
     expect(b.leases.fenceOf('k')).toBeUndefined();

@@ -20,7 +20,7 @@ import { SlowFileOrigin } from '../support/origins/slow-file-origin.ts';
 import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
 
 /** RANGEWAY_COLD_FILE_BYTES=1073741824 takes about twenty minutes: a hundred clients get each byte. */
-const { RANGEWAY_COLD_FILE_BYTES: askedBytes = 16 * 1024 * 1024 } = process.env;
+const { RANGEWAY_COLD_FILE_BYTES: askedBytes = 4 * 1024 * 1024 } = process.env;
 const coldBytes = Number(askedBytes);
 const fileBytes = 8_000_000;
 

@@ -20,6 +20,8 @@ const LOOK_MS = 100;
 /** How long a process that could not be reached twice is not asked again, in milliseconds. */
 const SHUNNED_MS = 10_000;
 
+/** Losses of a holder within this time are one: all its readers here lose it together. In milliseconds. */
+const ONE_LOSS_MS = 1_000;
 /** How long, and for how many keys, it is known that a lease was lost: what was begun under it may still be stored later. */
 const LOST_MS = 600_000;
 const MAX_LOST = 10_000;
@@ -53,8 +55,8 @@ interface Held {
 
 /** A process that could not be reached. */
 interface Unreached {
-  count: number;
-  at: number;
+  readonly count: number;
+  readonly at: number;
 }
 
 /**
@@ -203,8 +205,9 @@ export class EngineLeases {
   #noteUnreached(instance: string): void {
     const now = this.#options.clock.now();
     for (const [each, { at }] of this.#unreached) if (at < now - SHUNNED_MS) this.#unreached.delete(each);
-    const { count } = this.#unreached.get(instance) ?? { count: 0 };
-    this.#unreached.set(instance, { count: count + 1, at: now });
+    const known = this.#unreached.get(instance);
+    if (known !== undefined && now < known.at + ONE_LOSS_MS) return;
+    this.#unreached.set(instance, { count: (known?.count ?? 0) + 1, at: now });
   }
 
   /** Whether a process was not reached at least twice of late. Once is an accident, such as a cut connection. */
