@@ -19,7 +19,7 @@ const thorough = [
   'test/store/redis-{store,client}.test.ts',
   'test/listener/http1/given-back.test.ts',
   'test/origin/timeouts.test.ts',
-  'test/process/{client-limits,fields,large-body,leaks,load,log,ranges-from-disk}.test.ts',
+  'test/process/{client-limits,fields,large-body,leaks,load,log,machines,ranges-from-disk}.test.ts',
   'test/process/{reload,secrets,systemd,terminal-output,workers,workers-fill}.test.ts',
   'test/scenario/{random-ranges,random-traffic-disk}.test.ts',
   'test/store/{disk-store-kill,sharing-processes}.test.ts',

@@ -45,6 +45,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'origin.ts',
     'inheritance.ts',
     'admin.ts',
+    'engine-fleet.ts',
     'store.ts',
     'redis-engine.ts',
     'move-to-socket.ts',
@@ -65,6 +66,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'running-exchanges.ts',
   ],
   fleet: [
+    'engine',
     'supervisor.ts',
     'operations.ts',
     'worker-slot.ts',
@@ -76,6 +78,14 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
     'peer-connection.ts',
     'leases.ts',
     'channel.ts',
+  ],
+  'fleet/engine': [
+    'engine-fleet.ts',
+    'engine-leases.ts',
+    'message-log.ts',
+    'peer-network.ts',
+    'stored-bytes.ts',
+    'fleet-engine.ts',
   ],
   listener: [
     'accept',

@@ -86,6 +86,12 @@ export interface Representation {
    * reason.
    */
   whenPresent(end: number, signal: AbortSignal): Promise<boolean>;
+  /**
+   * Waits until the byte at `offset` is in the store, and other processes can find it there. Returns the end (exclusive) of the bytes
+   * from there on of which the same is known; `offset` where the byte will not be stored before it has been read. Throws `ProxyError`,
+   * or the signal's reason. Absent where no bytes are arriving.
+   */
+  whenStored?(offset: number, end: number, signal: AbortSignal): Promise<number>;
   /** Releases the representation. Readers that it opened go on. */
   close(): void;
 }

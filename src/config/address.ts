@@ -53,6 +53,16 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
   return { host: withoutBrackets(host), port };
 }
 
+/** Parses `host[:port]`; an IPv6 address stands in brackets. Returns undefined for other text. */
+export function parseHostAndPort(
+  text: string,
+): { readonly host: string; readonly port: number | undefined } | undefined {
+  const [, host, digits] = hostAndPortPattern.exec(text) ?? [];
+  const port = digits === undefined ? undefined : parsePort(digits);
+  if (host === undefined || !isHostName(host) || (digits !== undefined && port === undefined)) return undefined;
+  return { host: withoutBrackets(host), port };
+}
+
 /** Formats `host:port`, with brackets around IPv6. */
 export function formatListenAddress(address: ListenAddress): string {
   return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`;

@@ -5,6 +5,7 @@
 
 import * as z from 'zod';
 import { findListenConflicts, findMatchConflicts, findSelfOrigins } from './conflicts.ts';
+import { fleetSchema } from './fleet-schema.ts';
 import { adminSchema, listenSchema } from './listener-schema.ts';
 import { findRedisConflicts, redisOf, redisOptionNames, redisOptions, withRedisDefaults } from './redis-schema.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
@@ -275,6 +276,7 @@ const options = z.strictObject({
       'How many processes serve, on one port and with one disk store; "auto" for one per core. With 1 a single process does all.',
     ),
   store,
+  fleet: fleetSchema.optional(),
   limits,
   log,
   admin: adminSchema,
@@ -286,7 +288,7 @@ const options = z.strictObject({
 
 /** The whole configuration. */
 export const configSchema = options.superRefine(
-  ({ listen, admin, trustedProxies, workers, store, routes }, context) => {
+  ({ listen, admin, trustedProxies, workers, store, fleet, routes }, context) => {
     const places = [...listen.map(({ address }) => address), ...(typeof admin === 'object' ? [admin.listen] : [])];
     for (const { index, message } of findListenConflicts(places)) {
       if (index === listen.length) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message });
@@ -294,6 +296,14 @@ export const configSchema = options.superRefine(
     if (workers !== 1 && store.type === 'memory') {
       const message = 'several workers share a store on disk; a store in memory is for one';
       context.addIssue({ code: 'custom', path: ['workers'], message });
+    }
+    if (fleet !== undefined && store.type !== 'redis') {
+      const message = 'applies to a store of type "redis" only: no other store is shared by machines';
+      context.addIssue({ code: 'custom', path: ['fleet'], message });
+    }
+    if (workers !== 1 && (fleet?.listen?.port ?? 0) !== 0) {
+      const message = 'must leave the port to the system, with 0: each of several workers needs one of its own';
+      context.addIssue({ code: 'custom', path: ['fleet', 'listen'], message });
     }
     for (const { path, message } of findSelfOrigins(routes, listen)) {
       context.addIssue({ code: 'custom', path: [...path], message });

@@ -172,8 +172,8 @@ interface Asking {
   readonly reply: Promise<LeaseReply>;
   /** The number of requests that wait for the answer. */
   waiting: number;
-  /** Whether the lease was granted, and counted once for each waiting request. */
-  isCounted: boolean;
+  /** The lease, once it was granted and counted once for each waiting request. */
+  held: Held | undefined;
 }
 
 /** The leases of one process. Nothing is kept of a key after the last use of its lease. */
@@ -215,12 +215,17 @@ export class LeaseClient {
     try {
       reply = await untilAborted(asking.reply, signal);
     } catch (thrown) {
-      if (asking.isCounted) this.#leave(key);
+      if (asking.held !== undefined) this.#leave(key, asking.held);
       else asking.waiting -= 1;
       throw thrown;
     }
     if (reply.kind === 'theirs') return { kind: 'theirs', holder: this.#options.reach(reply.instance, reply.socket) };
-    return { kind: 'ours', lease: this.#createLease(key) };
+    return { kind: 'ours', lease: this.#createLease(key, asking.held) };
+  }
+
+  /** Notes that another process has the lease of a key now. The uses of the lost lease go on, and are released without effect. */
+  forget(key: string): void {
+    this.#held.delete(key);
   }
 
   #begin(key: string, lost: Holder | undefined): Asking {
@@ -238,15 +243,15 @@ export class LeaseClient {
     );
     // Every request may have stopped waiting, so a rejection may have no other handler.
     reply.catch(() => {});
-    const asking: Asking = { reply, waiting: 0, isCounted: false };
+    const asking: Asking = { reply, waiting: 0, held: undefined };
     this.#asking.set(key, asking);
     return asking;
   }
 
   /** Counts a granted lease once for each waiting request. Releases it where none waits any more. */
   #receive(key: string, asking: Asking): void {
-    asking.isCounted = true;
-    if (asking.waiting > 0) this.#held.set(key, { uses: asking.waiting });
+    asking.held = { uses: asking.waiting };
+    if (asking.waiting > 0) this.#held.set(key, asking.held);
     else this.#giveBack(key);
   }
 
@@ -254,25 +259,25 @@ export class LeaseClient {
     const held = this.#held.get(key);
     if (held === undefined) return undefined;
     held.uses += 1;
-    return this.#createLease(key);
+    return this.#createLease(key, held);
   }
 
-  #createLease(key: string): Lease {
+  #createLease(key: string, held: Held | undefined): Lease {
     let isReleased = false;
     return {
       release: () => {
         if (isReleased) return;
         isReleased = true;
-        this.#leave(key);
+        this.#leave(key, held);
       },
     };
   }
 
-  #leave(key: string): void {
-    const held = this.#held.get(key);
+  #leave(key: string, held: Held | undefined): void {
     if (held === undefined) return;
     held.uses -= 1;
-    if (held.uses > 0) return;
+    // A lease that was lost is not given back: another one of this key may be held since.
+    if (held.uses > 0 || this.#held.get(key) !== held) return;
     this.#held.delete(key);
     this.#giveBack(key);
   }

@@ -3,6 +3,7 @@
  * Each answer has its own connection. So backpressure and cancellation work per answer, and a dead worker is noticed at once.
  */
 
+import { connect } from 'node:net';
 import type { Span } from '../bytes/span.ts';
 import type { Answer, ByteReader, Relay, Representation } from '../cache/answer.ts';
 import { type Fleet, HolderLost, type PeerAnswer, type Version } from '../cache/fleet.ts';
@@ -19,6 +20,7 @@ import {
   type FrameKind,
   frameKinds,
   PeerLine,
+  type PeerLineOptions,
   readData,
   readValue,
 } from './peer-connection.ts';
@@ -49,10 +51,15 @@ export function createPeerFleet(supervisor: Remote<SupervisorCalls>, clock: Pick
 
 /** Creates a holder: another process, by the name that the supervisor has for it, reached over the Unix socket at `path`. */
 export function createPeerHolder(instance: string, path: string, clock: Pick<Clock, 'after'>): NamedHolder {
+  return createHolderOver(instance, { connect: () => connect(path), clock });
+}
+
+/** Creates a holder: another process, by the name that the keeper of the leases has for it, and how it is reached. */
+export function createHolderOver(instance: string, reach: Omit<PeerLineOptions, 'createLoss'>): NamedHolder {
   const holder: NamedHolder = {
     instance,
     answer: async (inquiry, version) => {
-      const line = new PeerLine({ path, clock, createLoss: () => new HolderLost(holder) });
+      const line = new PeerLine({ ...reach, createLoss: () => new HolderLost(holder) });
       try {
         return await askOver(line, inquiry, version);
       } catch (thrown) {
@@ -155,17 +162,22 @@ class PeerRepresentation implements Representation {
     return isPresent;
   }
 
+  async whenStored(offset: number, end: number, signal: AbortSignal): Promise<number> {
+    this.#line.send(frameKinds.stored, { start: offset, end });
+    return readValue<number>(await this.#reply(frameKinds.storedTo, signal));
+  }
+
   close(): void {
     if (!this.#isOpened) this.#line.close();
   }
 
-  /** Waits for a reply, and skips replies to earlier `whenPresent` calls that were aborted. */
+  /** Waits for a reply, and skips replies to earlier `whenPresent` and `whenStored` calls that were aborted. */
   async #reply(kind: FrameKind, signal: AbortSignal): Promise<Frame> {
     for (;;) {
       const frame = await this.#line.next(signal);
       if (frame.kind === kind) return frame;
       if (frame.kind === frameKinds.failed) throw reviveFailure(readValue<FailureMessage>(frame));
-      if (frame.kind !== frameKinds.presence)
+      if (frame.kind !== frameKinds.presence && frame.kind !== frameKinds.storedTo)
         throw new ProxyError('internal', { detail: `unexpected frame kind ${frame.kind}` });
     }
   }

@@ -1,13 +1,13 @@
 /**
- * The connection between two workers over a Unix socket: the frames that are sent, and `PeerLine`, the end of the worker that
+ * The connection between two workers, over a Unix socket or between machines over TLS: the frames that are sent, and `PeerLine`, the end of the worker that
  * asks. It receives no faster than its reader takes the frames.
  */
 
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { deserialize, serialize } from 'node:v8';
 import type { Clock } from '../http/clock.ts';
 
-/** The kinds of frames. The worker that asks sends the first three, the worker that answers all others. */
+/** The kinds of frames. The worker that asks sends the first four, the worker that answers all others. */
 export const frameKinds = {
   /** The request. The first frame of a connection, and the only one of its kind. */
   ask: 1,
@@ -15,6 +15,8 @@ export const frameKinds = {
   open: 2,
   /** Asks for a `presence` frame about the bytes before an offset. */
   present: 3,
+  /** Asks for a `storedTo` frame about the bytes of a span. */
+  stored: 4,
   /** Shows that the worker is alive, and nothing else. */
   beat: 16,
   interim: 17,
@@ -25,6 +27,7 @@ export const frameKinds = {
   data: 21,
   end: 22,
   failed: 23,
+  storedTo: 24,
 } as const;
 
 /** The number of a frame kind. */
@@ -139,10 +142,12 @@ interface Waiter {
 }
 
 /** Options of a line. */
-interface PeerLineOptions {
-  /** The path of the Unix socket. */
-  readonly path: string;
+export interface PeerLineOptions {
+  /** Begins to connect to the other worker. */
+  readonly connect: () => Socket;
   readonly clock: Pick<Clock, 'after'>;
+  /** How long the other worker may be silent while it is waited for; 15 s by default. In milliseconds. */
+  readonly patienceMs?: number;
   /** Creates the error of a broken line. */
   readonly createLoss: () => Error;
 }
@@ -157,12 +162,14 @@ export class PeerLine {
   #waiter: Waiter | undefined;
   #stopWatching: () => void = () => {};
   readonly #createLoss: () => Error;
+  readonly #patienceMs: number;
   #loss: Error | undefined;
 
-  constructor({ path, clock, createLoss }: PeerLineOptions) {
+  constructor({ connect, clock, patienceMs = PATIENCE_MS, createLoss }: PeerLineOptions) {
     this.#clock = clock;
     this.#createLoss = createLoss;
-    this.#socket = connect(path);
+    this.#patienceMs = patienceMs;
+    this.#socket = connect();
     this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     // Frames that arrived before the end can still be read.
     this.#socket.on('error', () => this.#break());
@@ -238,10 +245,10 @@ export class PeerLine {
     }
   }
 
-  /** Breaks the line where nothing arrives for `PATIENCE_MS`. */
+  /** Breaks the line where nothing arrives for `#patienceMs`. */
   #watch(): void {
     this.#stopWatching();
-    this.#stopWatching = this.#clock.after(PATIENCE_MS, () => {
+    this.#stopWatching = this.#clock.after(this.#patienceMs, () => {
       this.#break();
       this.#socket.destroy();
     });

@@ -4,7 +4,7 @@
  */
 
 import { chmod, stat, unlink } from 'node:fs/promises';
-import { createServer, type Server, type Socket } from 'node:net';
+import { createServer, type ListenOptions, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Span } from '../bytes/span.ts';
 import type { Answer, Relay, Representation } from '../cache/answer.ts';
@@ -64,9 +64,9 @@ export async function openPeerServer(options: PeerServerOptions): Promise<PeerSe
   const server = createServer((socket) => {
     sessions.add(socket);
     socket.once('close', () => sessions.delete(socket));
-    new PeerSession(socket, options).begin();
+    servePeer(socket, options);
   });
-  await listen(server, path);
+  await listenForPeers(server, { path });
   // The directory keeps other users out already; the permissions of the socket do, too.
   await chmod(path, 0o600);
   return {
@@ -90,10 +90,11 @@ async function expectOwn(dir: string): Promise<void> {
   }
 }
 
-function listen(server: Server, path: string): Promise<void> {
+/** Listens with an accept queue that is long enough for all requests that wait for a lease. Rejects with Node's error. */
+export function listenForPeers(server: Server, place: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ path, backlog: BACKLOG }, () => {
+    server.listen({ ...place, backlog: BACKLOG }, () => {
       server.off('error', reject);
       resolve();
     });
@@ -105,8 +106,19 @@ const BEAT_MS = 3_000;
 /** Maximum number of bytes in a data frame. */
 const MAX_DATA_BYTES = 256 * 1024;
 
+/** Answers the question that comes over a connection. The peer at its other end is trusted. */
+export function servePeer(socket: Socket, options: PeerSessionOptions): void {
+  new PeerSession(socket, options).begin();
+}
+
+/**
+ * Bytes that a worker is told at once to be in the store. They count as sent to its client, which may leave before it has read
+ * them.
+ */
+const MAX_TOLD_BYTES = 4 * 1024 * 1024;
+
 /** Options of a session. */
-interface PeerSessionOptions {
+export interface PeerSessionOptions {
   readonly cache: Pick<Cache, 'answerPeer'>;
   /** The active rules. */
   readonly admission: () => Pick<AdmissionContext, 'router' | 'gateOf'>;
@@ -157,6 +169,8 @@ class PeerSession {
         return void this.#attempt(() => this.#open(readValue<readonly Span[]>(frame)));
       case frameKinds.present:
         return void this.#attempt(() => this.#wait(readValue<number>(frame)));
+      case frameKinds.stored:
+        return void this.#attempt(() => this.#waitStored(readValue<Span>(frame)));
       default:
         throw new RangeError(`Unexpected frame kind ${frame.kind}.`);
     }
@@ -208,17 +222,34 @@ class PeerSession {
     }
   }
 
-  async #wait(end: number): Promise<void> {
+  #wait(end: number): Promise<void> {
     const representation = this.#representation();
-    const waiting = new AbortController();
-    this.#waiting = waiting;
-    const signal = AbortSignal.any([this.#gone.signal, waiting.signal]);
-    try {
+    return this.#untilOpened(async (signal) => {
       const isPresent = await representation.whenPresent(end, signal);
       const presence: ToldPresence = { isPresent, sizeBytes: representation.sizeBytes };
       this.#send(frameKinds.presence, presence);
+    });
+  }
+
+  /** Tells how far the store has the bytes of a span. The other worker reads them there, on behalf of the client. */
+  #waitStored({ start, end }: Span): Promise<void> {
+    const representation = this.#representation();
+    return this.#untilOpened(async (signal) => {
+      const storedTo = (await representation.whenStored?.(start, end, signal)) ?? start;
+      const toldTo = Math.min(storedTo, end, start + MAX_TOLD_BYTES);
+      this.#onSent(toldTo - start);
+      this.#send(frameKinds.storedTo, toldTo);
+    });
+  }
+
+  /** Waits for something on behalf of a worker that has not opened the representation yet. */
+  async #untilOpened(wait: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const waiting = new AbortController();
+    this.#waiting = waiting;
+    try {
+      await wait(AbortSignal.any([this.#gone.signal, waiting.signal]));
     } catch (thrown) {
-      // A worker that opens the representation no longer waits for presence.
+      // A worker that opens the representation no longer waits.
       if (!waiting.signal.aborted) throw thrown;
     }
   }

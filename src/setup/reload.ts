@@ -162,13 +162,14 @@ export class Succession {
 async function nothing(): Promise<void> {}
 
 /**
- * Returns the names of the changed options that need a restart, as they are written: those of the store, which stays open; the
- * number of workers; the admin listener; the pseudonym that other proxies know; the format of the log; and the permissions of a
+ * Returns the names of the changed options that need a restart, as they are written: those of the store, which stays open, and of
+ * the machines that share it; the number of workers; the admin listener; the pseudonym that other proxies know; the format of the log; and the permissions of a
  * Unix socket that stays bound.
  */
 export function findFixedChanges(before: Config, after: Config): readonly string[] {
   return [
     ...changesIn('store', before.store, after.store),
+    ...changesIn('fleet', before.fleet, after.fleet),
     ...changesIn('workers', before.workers, after.workers),
     ...changesIn('admin', before.admin, after.admin),
     ...changesIn('pseudonym', before.pseudonym, after.pseudonym),

@@ -7,6 +7,7 @@ import type { Config } from '../config/schema.ts';
 import { type OpenSocket, openSocket, type PassedSocket, takePassedSockets } from '../listener/accept/bind.ts';
 import type { Sharing, Store } from '../store/store.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { openEngineFleet } from './engine-fleet.ts';
 import { Listeners, type Prepared } from './listeners.ts';
 import { Succession } from './reload.ts';
 import { createSite, type Site } from './site.ts';
@@ -83,10 +84,12 @@ export async function openServer(
   await using resources = new AsyncDisposableStack();
   const workers = company?.workers ?? 1;
   const storeConfig = shareOf(await withDirectory(config, resources), workers);
-  const store = resources.adopt(await openStore(storeConfig, emit, company?.sharing), (opened) => opened.close());
+  const shared = await openEngineFleet(config, storeConfig, emit, resources);
+  const opening = openStore(storeConfig, emit, company?.sharing, shared?.sharing);
+  const store = resources.adopt(await opening, (opened) => opened.close());
   const beside = await openBeside?.(storeConfig);
   resources.defer(() => beside?.close(0));
-  const cache = createCacheOver(store, storeConfig, emit, company?.fleet ?? noFleet);
+  const cache = createCacheOver(store, storeConfig, emit, shared?.fleet ?? company?.fleet ?? noFleet);
   const ground = { cache, emit, pseudonym };
   const first = await createSite(config, ground);
   const listeners = new Listeners(first, {
@@ -99,7 +102,8 @@ export async function openServer(
   // Running fills use the origins until they end: the cache is closed before the origins, and these before the store.
   resources.defer(() => succession.site.close());
   resources.defer(() => cache.close());
-  const peers = await company?.openPeers({ cache, admission: () => succession.site.admission });
+  const admission = () => succession.site.admission;
+  const peers = await (shared?.join({ cache, store, admission }) ?? company?.openPeers({ cache, admission }));
   // Closed before the cache: other workers continue elsewhere, and do not take the end of a fill here for a break of the transfer.
   resources.defer(() => peers?.close());
   await (await listeners.prepare(first)).commit();

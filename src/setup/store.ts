@@ -9,7 +9,7 @@ import type { Config, RedisStoreConfig, StoreConfig } from '../config/schema.ts'
 import { readFlags } from '../store/disk/bodies/file-system.ts';
 import { openDiskStore } from '../store/disk/disk-store.ts';
 import { createMemoryStore } from '../store/memory/memory-store.ts';
-import { openRedisStore } from '../store/redis/redis-store.ts';
+import { type EngineSharing, openRedisStore } from '../store/redis/redis-store.ts';
 import type { AnnounceChange, Sharing, Store } from '../store/store.ts';
 import { createMemoryTier } from '../store/tiered/memory-tier.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered/tiered-store.ts';
@@ -44,11 +44,16 @@ export async function withDirectory(
  * with `StoreFault` when the directory cannot be used, and for an engine where a secret or a file cannot be read. An engine that is away
  * is used as soon as it is there.
  */
-export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: Sharing): Promise<Store> {
+export async function openStore(
+  store: PlacedStoreConfig,
+  emit: Emit,
+  sharing?: Sharing,
+  machines?: EngineSharing,
+): Promise<Store> {
   const { now } = systemClock;
   const maxEntryBytes = store.maxObjectSizeBytes;
   if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId, emit });
-  if (store.type === 'redis') return openTieredRedisStore(store, emit, sharing);
+  if (store.type === 'redis') return openTieredRedisStore(store, emit, machines);
   let tiered: TieredStore | undefined;
   // Other processes remove by tag or prefix what is in the index, so the memory tier must not keep an entry that is not in it.
   const announce: AnnounceChange = (change) => {
@@ -70,9 +75,15 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   return tiered;
 }
 
-async function openTieredRedisStore(store: RedisStoreConfig, emit: Emit, sharing?: Sharing): Promise<Store> {
+async function openTieredRedisStore(store: RedisStoreConfig, emit: Emit, machines?: EngineSharing): Promise<Store> {
   const engine = await openRedisEngine(store, emit);
   const { now } = systemClock;
+  let tiered: TieredStore | undefined;
+  // The store also changes by itself: it removes what it could not remove while the engine was away.
+  const announce: AnnounceChange = (change) => {
+    tiered?.forget(change);
+    return machines?.announce(change) ?? Promise.resolve();
+  };
   const below = openRedisStore({
     ...engine,
     blockSizeBytes: store.blockSizeBytes,
@@ -82,10 +93,10 @@ async function openTieredRedisStore(store: RedisStoreConfig, emit: Emit, sharing
     clock: backgroundClock,
     randomId,
     emit,
-    // The workers of one machine have their leases from their supervisor, which never grants one twice.
-    sharing: sharing && { announce: sharing.announce, fenceOf: () => undefined, current: () => undefined },
+    sharing: machines && { ...machines, announce },
   });
-  return createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), below, now);
+  tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), below, now);
+  return tiered;
 }
 
 /** Returns how many bytes may be read ahead; 0 for a store in memory. */

@@ -181,7 +181,8 @@ export interface FleetEvent {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   /** The number of the worker that the event is about; undefined for all workers. */
   readonly worker: number | undefined;
-  readonly stage: 'started' | 'ended' | 'replaced' | 'stuck';
+  /** `away`, `back`: the engine that the fleet shares its store in. */
+  readonly stage: 'started' | 'ended' | 'replaced' | 'stuck' | 'away' | 'back';
   readonly message: string;
   readonly detail: string | undefined;
 }

@@ -210,9 +210,24 @@ describe('checkConfig fills in', () => {
   });
 });
 
+describe('the options of a fleet', () => {
+  const fleetOf = (fleet: object) => configOf({ routes, store: { type: 'redis' }, fleet }).fleet;
+
+  it('have defaults, and addresses without a host or a port', () => {
+    expect(configOf({ routes, store: { type: 'redis' } }).fleet).toBeUndefined();
+    expect(fleetOf({})).toEqual({ memoryWhileAwaySeconds: 60 });
+    expect(fleetOf({ listen: '7400' })).toMatchObject({ listen: { host: undefined, port: 7400 } });
+    expect(fleetOf({ listen: '[fd00::5]:0' })).toMatchObject({ listen: { host: 'fd00::5', port: 0 } });
+    expect(fleetOf({ advertise: 'node-1.internal' })).toMatchObject({
+      advertise: { host: 'node-1.internal', port: undefined },
+    });
+    expect(fleetOf({ advertise: '10.0.0.5:7401' })).toMatchObject({ advertise: { host: '10.0.0.5', port: 7401 } });
+  });
+});
+
 describe('checkConfig reports', () => {
   const knownOptions =
-    'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, workers, store, limits, log, admin, shutdownGraceSeconds, routes';
+    'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, workers, store, fleet, limits, log, admin, shutdownGraceSeconds, routes';
   const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000" or "unix:/run/app.sock"';
   const didYouMean = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';
@@ -258,6 +273,19 @@ describe('checkConfig reports', () => {
     ],
     [{ routes, store: { type: 'tape' } }, 'store.type: expected "disk", "memory" or "redis", found "tape"'],
     [{ routes, store: { url: 'redis://a' } }, 'store.url: applies to a store of type "redis" only'],
+    [{ routes, fleet: {} }, 'fleet: applies to a store of type "redis" only: no other store is shared by machines'],
+    [
+      { routes, store: { type: 'redis' }, workers: 2, fleet: { listen: '7400' } },
+      'fleet.listen: must leave the port to the system, with 0: each of several workers needs one of its own',
+    ],
+    [
+      { routes, store: { type: 'redis' }, fleet: { listen: 'host' } },
+      'fleet.listen: expected [host:]port such as "7400", "10.0.0.5:7400" or "[fd00::5]:7400"',
+    ],
+    [
+      { routes, store: { type: 'redis' }, fleet: { advertise: ':7400' } },
+      'fleet.advertise: expected host[:port] such as "node-1.internal", "10.0.0.5:7400" or "[fd00::5]:7400"',
+    ],
     [{ routes, store: { type: 'redis', dir: 'x' } }, 'store.dir: applies to a store of type "disk" only'],
     [
       { routes, store: { type: 'redis', maxSizeBytes: '1GB' } },

@@ -12,15 +12,12 @@ import { HolderLost, type PeerAnswer, type Version } from '../../src/cache/fleet
 import type { Inquiry } from '../../src/cache/inquiry.ts';
 import { createPeerHolder } from '../../src/fleet/peer-client.ts';
 import { openPeerServer, type PeerServer, peerSocketPath } from '../../src/fleet/peer-server.ts';
-import { plainPresentation } from '../../src/guard/fields/presentation.ts';
-import { createGate } from '../../src/guard/gate.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
-import { createRouter, type Route } from '../../src/routing/router.ts';
+import type { Route } from '../../src/routing/router.ts';
 import { createFakeClock, type FakeClock } from '../support/clocks/fake-clock.ts';
 import { untilClosed } from '../support/clocks/until-closed.ts';
-import { boundlessAllowances, openAccess } from '../support/proxies/open-gate.ts';
+import { admissionOf, createAsked } from '../support/proxies/peer-ground.ts';
 import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
@@ -64,38 +61,14 @@ afterEach(async () => {
 });
 
 async function serve(answerPeer: Answering, served: Route = route): Promise<void> {
-  const gate = createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
-  const admission = () => ({ router: createRouter([served]), gateOf: () => gate });
-  server = await openPeerServer({ dir, instance: 'a', cache: { answerPeer }, admission, clock });
+  server = await openPeerServer({ dir, instance: 'a', cache: { answerPeer }, admission: admissionOf(served), clock });
 }
 
 const holder = () => createPeerHolder('a', peerSocketPath(dir, 'a'), clock);
 
 /** Creates the inquiry of a request. */
-function ask(changes: Partial<ProxyRequest> = {}, onInterim: Inquiry['onInterim'] = () => {}): Inquiry {
-  const request: ProxyRequest = {
-    method: 'GET',
-    scheme: 'http',
-    authority: 'files.example',
-    target: '/file?q=1',
-    version: '1.1',
-    fields: [['range', 'bytes=0-9']],
-    body: undefined,
-    bodySizeBytes: undefined,
-    peer: { address: '192.0.2.1', port: 1 },
-    receivedAt: 5,
-    signal: leaving.signal,
-    sendInterim: () => {},
-    ...changes,
-  };
-  const router = createRouter([route]);
-  return createInquiry(request, routeRequest(request, router), router, {
-    origin: route.origin,
-    client: '192.0.2.1',
-    originFields: () => [['via', '1.1 rangeway'], ...request.fields],
-    onInterim,
-  });
-}
+const ask = (changes?: Partial<ProxyRequest>, onInterim?: Inquiry['onInterim']): Inquiry =>
+  createAsked(route, leaving.signal, changes, onInterim);
 
 /** Creates a representation of a pattern; `seen` records how it is used. */
 function createSource(sizeBytes: number, more: Partial<Representation> = {}) {

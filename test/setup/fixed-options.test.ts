@@ -3,6 +3,7 @@ import { describeFixedChanges, findFixedChanges } from '../../src/setup/reload.t
 import { configOf, type WrittenConfig } from '../support/processes/reloaded-server.ts';
 
 const routes = [{ origin: 'http://127.0.0.1:3000' }];
+const redis = { type: 'redis' };
 const token = 'env:TOKEN';
 
 describe('findFixedChanges', () => {
@@ -22,6 +23,8 @@ describe('findFixedChanges', () => {
     [{ admin: {} }, { admin: { listen: '9999' } }, ['admin.listen']],
     [{ admin: { token } }, { admin: { token: 'env:OTHER' } }, ['admin.token']],
     [{}, { pseudonym: 'b' }, ['pseudonym']],
+    [{ store: redis }, { store: redis, fleet: {} }, ['fleet']],
+    [{ store: redis, fleet: {} }, { store: redis, fleet: { listen: '7400' } }, ['fleet.listen']],
     [{ pseudonym: 'a' }, {}, ['pseudonym']],
     [{}, { log: { format: 'json' } }, ['log.format']],
     [{ listen: 'unix:/a' }, { listen: [{ address: 'unix:/a', mode: '0600' }] }, ['listen[0].mode']],

@@ -257,6 +257,19 @@ describeWithEngine('a store in an engine that fails', () => {
     await expect(storeSample(second, { ...sample, seed: 3 })).rejects.toMatchObject({ reason: 'removed' });
   });
 
+  it('waits before and after a commit until the process knows of all that was announced', async () => {
+    const entry = createRedisKeys('p:').of(key).entry;
+    const found: unknown[] = [];
+    const sharing = {
+      announce: async () => {},
+      fenceOf: () => undefined,
+      current: async () => void found.push(await server.command('EXISTS', entry)),
+    };
+    const { store } = await open({ prefix: 'p:', sharing });
+    await storeSample(store, sample);
+    expect(found).toEqual([0, 1]);
+  });
+
   describe('two stores in one engine', () => {
     it('have the same entries, and tell each other of changes', async () => {
       const changes: StoreChange[] = [];

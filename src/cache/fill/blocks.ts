@@ -48,6 +48,8 @@ export class BlockKeeper implements BlockSource {
   /** The end (exclusive) of a block that is shorter than the others: it is the last one. */
   #end = Number.POSITIVE_INFINITY;
   #isStoring = true;
+  /** Whether other processes wait for blocks to be in the store. */
+  #isStoreWatched = false;
 
   constructor(options: BlockKeeperOptions) {
     this.#options = options;
@@ -80,6 +82,16 @@ export class BlockKeeper implements BlockSource {
   /** Checks whether the byte at `offset` is present. */
   has(offset: number): boolean {
     return offset < this.#end && this.present.has(Math.floor(offset / this.#options.blockSizeBytes));
+  }
+
+  /** Returns the end (exclusive) of the bytes from `offset` on that the store has; `offset` where it does not have the first one. */
+  storedTo(offset: number): number {
+    this.#isStoreWatched = true;
+    const { blockSizeBytes } = this.#options;
+    const index = Math.floor(offset / blockSizeBytes);
+    const writing = [...this.#held.keys()].filter((held) => held >= index);
+    const end = Math.min(this.present.endOfRun(index), ...writing) * blockSizeBytes;
+    return Math.max(offset, Math.min(end, this.#end));
   }
 
   /** Returns bytes from `offset` on, up to `end` (exclusive), that are in memory; undefined where there are none. */
@@ -128,6 +140,7 @@ export class BlockKeeper implements BlockSource {
     onKept();
     const storing = this.#isStoring ? await this.store(() => this.#options.writer.writeBlock(index, bytes)) : undefined;
     if (storing !== undefined) this.#held.delete(index);
+    if (storing !== undefined && this.#isStoreWatched) this.#options.waiters.changed();
     if (!this.#isStoring) await this.#waitForReaders(block);
   }
 

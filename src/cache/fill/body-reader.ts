@@ -38,6 +38,8 @@ export interface BodyReaderHost {
   readonly isClosed: boolean;
   /** The error that ended the generation for good; undefined while bytes may still arrive. */
   readonly dead: ProxyError | undefined;
+  /** Whether it can be found in the store, though blocks are absent; `later` where that is to come. */
+  readonly findable: 'now' | 'later' | 'never';
   /** Whether the arriving block must not be read before the body is verified. */
   readonly isWithheld: boolean;
 }
@@ -138,6 +140,23 @@ export class BodyReader {
       if (!isPresent()) throwRefusal(supplied, visitor);
     }
     return isPresent();
+  }
+
+  /** See `Representation.whenStored`. */
+  async whenStored(offset: number, end: number, visitor: Visitor, signal: AbortSignal): Promise<number> {
+    const { keeper, scheduler, waiters } = this.#parts;
+    const isOver = () =>
+      !keeper.isStoring ||
+      this.#host.isClosed ||
+      this.#host.findable === 'never' ||
+      (this.#host.findable === 'now' && keeper.storedTo(offset) > offset);
+    while (!isOver()) {
+      this.#throwFailure(offset, visitor);
+      const supplied = keeper.has(offset) ? undefined : this.#demand(offset, end, visitor);
+      await waiters.wait(() => isOver() || !(keeper.has(offset) || scheduler.brings(offset)), signal);
+      if (supplied !== undefined && !isOver()) throwRefusal(supplied, visitor);
+    }
+    return keeper.isStoring && this.#host.findable === 'now' ? keeper.storedTo(offset) : offset;
   }
 
   /** How far ahead of a reader absent bytes are requested. */

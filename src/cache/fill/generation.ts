@@ -73,6 +73,8 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   /** Undefined while it is not known. */
   #sizeBytes: number | undefined;
   #isPublished: boolean;
+  #isPublishing = false;
+  #isFindable: boolean;
   #isWithdrawn = false;
   #isCommitted = false;
   #isStopped = false;
@@ -85,6 +87,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     this.#response = options.response;
     this.#sizeBytes = options.sizeBytes;
     this.#isPublished = options.isPublished;
+    this.#isFindable = options.first === undefined;
     this.#scheduler = new FillScheduler(options, this);
     this.#readers = new Readers({
       createReader: (visitor) => this.#bodyReader.createReader(visitor),
@@ -161,6 +164,13 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   get isWithheld(): boolean {
     if (!this.#options.check.isVerifying || this.#sizeBytes === undefined) return false;
     return this.#blockCount(this.#sizeBytes) - this.#keeper.present.size <= 1;
+  }
+
+  get findable(): 'now' | 'later' | 'never' {
+    if (this.#isFindable) return 'now';
+    const { source, blockSizeBytes } = this.#options;
+    const isToCome = !this.#isPublished && source.isProvable && (this.#sizeBytes ?? 0) > blockSizeBytes;
+    return isToCome || this.#isPublishing ? 'later' : 'never';
   }
 
   /** Which bytes are present, coming, or to be requested. */
@@ -251,7 +261,11 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     if (this.#isPublished || this.#keeper.hasDoubts || !this.#options.source.isProvable || !this.isJoinable) return;
     if (this.sizeBytes === undefined || this.#keeper.isWhole(this.sizeBytes)) return;
     this.#isPublished = true;
+    this.#isPublishing = true;
     await this.#keeper.store(() => this.#options.publish(this.#response));
+    this.#isPublishing = false;
+    this.#isFindable = this.#keeper.isStoring;
+    this.notifyReaders();
   }
 
   /** Commits when all bytes are present. */
@@ -382,5 +396,9 @@ class AttachedRepresentation implements Representation {
 
   whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
     return this.#bodyReader.whenPresent(end, this.#visitor, signal);
+  }
+
+  whenStored(offset: number, end: number, signal: AbortSignal): Promise<number> {
+    return this.#bodyReader.whenStored(offset, end, this.#visitor, signal);
   }
 }

@@ -411,6 +411,8 @@ class RedisStore implements Store {
     this.#dropBodies(key, removed as readonly unknown[]);
     this.#uses.set(generation, { usedAt: 0, extendedAt: now() });
     void sharing?.announce({ kind: 'keys', keys: [key] });
+    // A process that was suspended meanwhile may have missed a purge. The cache checks that after this.
+    await sharing?.current();
     return this.#entry(key, recorded);
   }
 

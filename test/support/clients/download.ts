@@ -1,7 +1,7 @@
 /** A client that checks a periodic body as it arrives, keeps none of it, and may stay behind another client. */
 
 import { once } from 'node:events';
-import { get, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import { get, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { createWaiters } from '../../../src/cache/fill/readers.ts';
 import { isPeriodic } from '../values/periodic-body.ts';
 
@@ -9,6 +9,7 @@ import { isPeriodic } from '../values/periodic-body.ts';
 export interface DownloadOptions {
   /** The value of a Range field, with the offset at which its one range begins. */
   readonly range?: { readonly value: string; readonly start: number };
+  readonly headers?: OutgoingHttpHeaders;
   /** Reads on only when the leader is this many bytes ahead, or has ended. */
   readonly behind?: { readonly leader: Download; readonly bytes: number };
 }
@@ -30,9 +31,9 @@ export class Download {
   #bytes = 0;
   #isOver = false;
 
-  constructor(url: string, { range, behind }: DownloadOptions = {}) {
-    const headers = range === undefined ? {} : { range: range.value };
-    const responded = once(get(url, { headers, agent: false }), 'response');
+  constructor(url: string, { range, headers, behind }: DownloadOptions = {}) {
+    const fields = { ...headers, ...(range === undefined ? {} : { range: range.value }) };
+    const responded = once(get(url, { headers: fields, agent: false }), 'response');
     this.begun = responded.then(() => undefined);
     this.ended = responded
       .then(([response]: IncomingMessage[]) => this.#read(response as IncomingMessage, range?.start ?? 0, behind))

@@ -1,7 +1,7 @@
 /** A client on its own connection that reads a pattern body, and verifies each byte as it arrives. */
 
 import { once } from 'node:events';
-import { type ClientRequest, get, type IncomingMessage } from 'node:http';
+import { type ClientRequest, get, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { patternBytes } from '../values/pattern-body.ts';
 
 /** A running download of a whole body. */
@@ -12,8 +12,8 @@ export class PatternDownload {
   /** Resolves with `bytes` at the end of a complete body. Rejects where the body is cut or has wrong bytes. */
   readonly ended: Promise<number>;
 
-  constructor(url: string) {
-    this.#request = get(url, { agent: false });
+  constructor(url: string, headers: OutgoingHttpHeaders = {}) {
+    this.#request = get(url, { agent: false, headers });
     this.ended = this.#read();
     this.ended.catch(() => {});
   }

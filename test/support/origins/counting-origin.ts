@@ -45,7 +45,7 @@ export async function openCountingOrigin(
       const piece = pieceOf(at, end);
       bytes += piece.length;
       at += piece.length;
-      if (!response.write(piece)) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+      if (!response.write(piece)) await untilDrained(response);
     }
   }
 
@@ -88,6 +88,19 @@ export async function openCountingOrigin(
       await once(server.close(), 'close');
     },
   };
+}
+
+/** Waits until a response takes more bytes, or is closed. */
+function untilDrained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      response.off('drain', go);
+      response.off('close', go);
+      resolve();
+    };
+    response.on('drain', go);
+    response.on('close', go);
+  });
 }
 
 /** The spans of a 206; an empty list for a 416. */

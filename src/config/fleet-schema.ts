@@ -1,0 +1,49 @@
+/** The options of several machines that share a store: where each is reached by the others, and how long its memory is trusted. */
+
+import * as z from 'zod';
+import { parseHostAndPort, parseListenAddress } from './address.ts';
+import { secondsOption } from './values.ts';
+
+/** Where peers connect to, parsed: `port` alone stands for the address that the engine sees. */
+const peerListen = z.string().transform((text, context) => {
+  const address = parseListenAddress(text);
+  if (address !== undefined)
+    return { kind: 'peers', host: text.includes(':') ? address.host : undefined, port: address.port } as const;
+  context.addIssue('expected [host:]port such as "7400", "10.0.0.5:7400" or "[fd00::5]:7400"');
+  return z.NEVER;
+});
+
+/** How peers reach this machine, parsed. */
+const peerAddress = z.string().transform((text, context) => {
+  const address = parseHostAndPort(text);
+  if (address !== undefined) return { kind: 'peers', ...address } as const;
+  context.addIssue('expected host[:port] such as "node-1.internal", "10.0.0.5:7400" or "[fd00::5]:7400"');
+  return z.NEVER;
+});
+
+/** The schema of `fleet`. */
+export const fleetSchema = z
+  .strictObject({
+    listen: peerListen
+      .optional()
+      .describe(
+        'Where the other machines connect to this one, [host:]port. Without a host: the address at which the engine sees this machine. Without it: that address, and a port that the system chooses. With several workers it needs port 0, or none.',
+      ),
+    advertise: peerAddress
+      .optional()
+      .describe(
+        'How the other machines reach this one, host[:port], where that differs from where it listens: behind NAT, or in a container.',
+      ),
+    memoryWhileAwaySeconds: secondsOption(0, 86_400)
+      .default(60)
+      .describe(
+        'While the engine is away, purges of other machines do not reach this one. Its memory goes on to answer for so long; then it is emptied, and again after each such time. 0 empties it as soon as the loss is noticed.',
+      ),
+  })
+  .describe('Several machines that share a store of type "redis".');
+
+/** The options of several machines. */
+export type FleetConfig = z.output<typeof fleetSchema>;
+
+/** The default options of several machines. */
+export const defaultFleet: FleetConfig = fleetSchema.parse({});

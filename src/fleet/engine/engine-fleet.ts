@@ -1,0 +1,206 @@
+/**
+ * The fleet of several machines that share a store in an engine (Redis, Valkey), as one of its members sees it. Every process that
+ * serves is a member by itself, each worker of a machine too. Read engine-leases.ts, message-log.ts and peer-network.ts for the
+ * three parts: who exchanges with the origin, what changed, and how bytes go from one member to another.
+ */
+
+import { randomBytes } from 'node:crypto';
+import type { Cache } from '../../cache/cache.ts';
+import type { Fleet, InvalidationMessage, PeerAnswer } from '../../cache/fleet.ts';
+import type { Clock } from '../../http/clock.ts';
+import type { EngineSharing } from '../../store/redis/redis-store.ts';
+import type { Store } from '../../store/store.ts';
+import type { Emit } from '../../telemetry/events.ts';
+import { LeaseClient, type NamedHolder } from '../leases.ts';
+import { createHolderOver } from '../peer-client.ts';
+import type { PeerServer, PeerSessionOptions } from '../peer-server.ts';
+import { EngineLeases } from './engine-leases.ts';
+import type { FleetEngine } from './fleet-engine.ts';
+import { type FleetKeys, MessageLog } from './message-log.ts';
+import {
+  connectToPeer,
+  formatPeerAddress,
+  type NetworkPeerOptions,
+  type NetworkPeerServer,
+  openNetworkPeers,
+  parsePeerAddress,
+} from './peer-network.ts';
+import { readFromStore } from './stored-bytes.ts';
+
+/** How long a peer may be silent while it is waited for, in milliseconds. It sends something every 3 s. */
+const PATIENCE_MS = 10_000;
+
+/** Options of a member. */
+export interface EngineFleetOptions {
+  readonly engine: FleetEngine;
+  readonly keys: FleetKeys;
+  /** The key of the lease of a cache key, in the slot of its entries. */
+  readonly leaseKey: (key: string) => string;
+  /** Where to listen for peers. Without a host: on the address of this machine that the engine sees. Port 0 lets the system choose. */
+  readonly listen: { readonly host: string | undefined; readonly port: number };
+  /** How peers reach this process, where that differs from where it listens. */
+  readonly advertise: { readonly host: string; readonly port: number | undefined } | undefined;
+  /** How long memory answers while the engine is away, before it is emptied. In milliseconds. */
+  readonly trustMs: number;
+  /** Milliseconds that never go back. */
+  readonly clock: Clock;
+  readonly emit: Emit;
+}
+
+/** The cache of a member, its store, and the rules by which it answers its peers. */
+export interface EngineFleetGround extends Pick<PeerSessionOptions, 'admission'> {
+  readonly cache: Cache;
+  readonly store: Pick<Store, 'find' | 'blockSizeBytes'>;
+}
+
+/** A member of a fleet. */
+export interface EngineFleet {
+  readonly fleet: Fleet;
+  readonly sharing: EngineSharing;
+  /** Whether the engine cannot be reached. */
+  readonly isAway: boolean;
+  /**
+   * Joins the fleet: answers its peers about this cache, and applies their messages to it. Rejects with Node's error where the address
+   * cannot be bound. Closing what it resolves with cuts the running answers, whose readers go on elsewhere, and gives up all leases.
+   */
+  join(parts: EngineFleetGround): Promise<PeerServer>;
+  /** Leaves the fleet, once its cache stores nothing any more. Never rejects. */
+  close(): Promise<void>;
+}
+
+/** Creates a member, which has not joined yet. */
+export function createEngineFleet(options: EngineFleetOptions): EngineFleet {
+  return new Member(options);
+}
+
+class Member implements EngineFleet {
+  readonly fleet: Fleet;
+  readonly sharing: EngineSharing;
+  readonly #options: EngineFleetOptions;
+  readonly #leases: EngineLeases;
+  readonly #client: LeaseClient;
+  readonly #log: MessageLog;
+  #cache: Cache | undefined;
+  #store: EngineFleetGround['store'] | undefined;
+  #address = '';
+
+  constructor(options: EngineFleetOptions) {
+    const { engine, keys, leaseKey, clock, trustMs } = options;
+    const instance = randomBytes(12).toString('hex');
+    this.#options = options;
+    this.#log = new MessageLog({
+      engine,
+      keys,
+      instance,
+      clock,
+      trustMs,
+      apply: (news) => this.#apply(news),
+      onChange: (isAway) => this.#tell(isAway),
+    });
+    this.#leases = new EngineLeases({
+      engine,
+      instance,
+      leaseKey,
+      clock,
+      address: () => this.#address,
+      isAway: () => this.#log.isAway,
+      onFailure: () => this.#log.noteFailure(),
+      onGranted: (key) => this.#apply({ kind: 'store', change: { kind: 'keys', keys: [key] } }),
+      onLost: (key) => this.#client.forget(key),
+    });
+    this.#client = new LeaseClient({
+      supervisor: this.#leases,
+      reach: (other, address) => this.#reach(other, address),
+    });
+    this.fleet = {
+      acquire: (key, signal, lost) => this.#client.acquire(key, signal, lost),
+      hold: (key) => this.#client.hold(key),
+      announce: (news) => this.#log.announce(news),
+    };
+    this.sharing = {
+      announce: async (change) => void (await this.#log.append({ kind: 'store', change })),
+      fenceOf: (key) => this.#leases.fenceOf(key),
+      current: () => this.#log.current(),
+    };
+  }
+
+  get isAway(): boolean {
+    return this.#log.isAway;
+  }
+
+  async join({ cache, store, admission }: EngineFleetGround): Promise<PeerServer> {
+    const { engine, listen, advertise, clock } = this.#options;
+    const host = listen.host ?? engine.localAddress() ?? '127.0.0.1';
+    const server = await this.#openPeers({ cache, admission, clock, host, port: listen.port });
+    if (server !== undefined) {
+      const port = advertise?.port ?? server.port;
+      this.#address = formatPeerAddress({ host: advertise?.host ?? host, port, secret: server.secret });
+    }
+    this.#cache = cache;
+    this.#store = store;
+    await this.#log.begin();
+    return {
+      close: async () => {
+        await server?.close();
+        await this.#leases.close();
+      },
+    };
+  }
+
+  /** Undefined where the engine sees an address that is not of this machine: others cannot reach this process then. */
+  async #openPeers(options: NetworkPeerOptions): Promise<NetworkPeerServer | undefined> {
+    const { listen, emit } = this.#options;
+    try {
+      return await openNetworkPeers(options);
+    } catch (thrown) {
+      if (listen.host !== undefined || (thrown as NodeJS.ErrnoException).code !== 'EADDRNOTAVAIL') throw thrown;
+      const message = `other machines cannot reach this one: the engine sees it at ${options.host}, which is not its own address`;
+      const detail = 'set fleet.listen and fleet.advertise';
+      emit({ kind: 'fleet', level: 'warn', worker: undefined, stage: 'away', message, detail });
+      return undefined;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#leases.close();
+    await this.#log.close();
+  }
+
+  #reach(instance: string, address: string): NamedHolder {
+    const { clock } = this.#options;
+    const peer = parsePeerAddress(address);
+    const connect = () => connectToPeer(peer, clock);
+    const holder = createHolderOver(instance, { connect, clock, patienceMs: PATIENCE_MS });
+    return {
+      instance,
+      answer: async (inquiry, version) => this.#withStoredBytes(await holder.answer(inquiry, version), inquiry.key),
+    };
+  }
+
+  #withStoredBytes(reply: PeerAnswer | undefined, key: string): PeerAnswer | undefined {
+    const { clock } = this.#options;
+    const answer = reply?.answer;
+    if (answer?.kind !== 'representation' || this.#store === undefined) return reply;
+    const representation = readFromStore(answer.representation, { store: this.#store, key, clock });
+    return { ...reply, answer: { ...answer, representation } } as PeerAnswer;
+  }
+
+  async #apply(news: InvalidationMessage): Promise<void> {
+    await this.#cache?.applyInvalidation(news).catch(() => {});
+  }
+
+  #tell(isAway: boolean): void {
+    const message = isAway
+      ? 'the engine of the store is away: memory and the origin answer, and this process fetches for itself'
+      : 'the engine of the store is back, and all that was announced meanwhile is applied';
+    const level = isAway ? 'warn' : 'info';
+    this.#options.emit({
+      kind: 'fleet',
+      level,
+      worker: undefined,
+      stage: isAway ? 'away' : 'back',
+      message,
+      detail: undefined,
+    });
+  }
+}

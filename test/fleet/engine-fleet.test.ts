@@ -1,0 +1,171 @@
+/** Whole members of a fleet over a real engine: three caches over one store, which reach each other over TLS. */
+
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createEngineFleet, type EngineFleet } from '../../src/fleet/engine/engine-fleet.ts';
+import type { FleetEngine } from '../../src/fleet/engine/fleet-engine.ts';
+import type { PeerServer } from '../../src/fleet/peer-server.ts';
+import { backgroundClock } from '../../src/setup/system.ts';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { ServerEvent } from '../../src/telemetry/events.ts';
+import { describeWithEngine } from '../support/engines/redis-server.ts';
+import { TestEngine } from '../support/engines/test-engine.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { admissionOf } from '../support/proxies/peer-ground.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
+
+let engine: TestEngine;
+beforeAll(async () => {
+  engine = await TestEngine.start();
+});
+afterAll(async () => {
+  await engine[Symbol.asyncDispose]();
+});
+
+interface Member {
+  readonly proxy: WholeProxy;
+  readonly fleet: EngineFleet;
+  readonly events: ServerEvent[];
+  peers: PeerServer;
+  /** Whether it cannot reach the engine. */
+  isCut: boolean;
+}
+
+let members: Member[];
+let store: Store;
+let origin: RangeOrigin;
+beforeEach(async () => {
+  await engine.flush();
+  let ids = 0;
+  const randomId = () => {
+    ids += 1;
+    return `generation-${ids}`;
+  };
+  store = createMemoryStore({ maxSizeBytes: 16 * 1024 * 1024, blockSizeBytes: 1024, now: Date.now, randomId });
+  members = [];
+  for (let count = 0; count < 3; count += 1) members.push(await join());
+  origin = createRangeOrigin(members[0]?.proxy.origin as WholeProxy['origin']);
+});
+afterEach(async () => {
+  for (const member of members) {
+    member.isCut = false;
+    await member.peers.close();
+    await member.proxy.closeCache();
+    await member.fleet.close();
+  }
+  await store.close();
+});
+
+async function join(): Promise<Member> {
+  const own = await engine.connect();
+  const events: ServerEvent[] = [];
+  const cut = async () => Promise.reject(new Error('cut'));
+  const connection: FleetEngine = {
+    localAddress: () => own.localAddress(),
+    run: (...call) => (member.isCut ? cut() : own.run(...call)),
+    untilAppended: (...call) => (member.isCut ? cut() : own.untilAppended(...call)),
+  };
+  const fleet = createEngineFleet({
+    engine: connection,
+    keys: { log: '{t}:log', members: '{t}:members' },
+    leaseKey: (key) => `t:{${key}}:lease`,
+    listen: { host: undefined, port: 0 },
+    advertise: undefined,
+    trustMs: 60_000,
+    clock: backgroundClock,
+    emit: (event) => events.push(event),
+  });
+  const first = members[0]?.proxy;
+  const proxy = createWholeProxy({
+    fleet: fleet.fleet,
+    createStore: () => store,
+    ...(first === undefined ? {} : { origin: first.origin }),
+    originRanges: 'auto',
+  });
+  const member: Member = { proxy, fleet, events, peers: undefined as unknown as PeerServer, isCut: false };
+  member.peers = await fleet.join({ cache: proxy.cache, store, admission: admissionOf(proxy.route) });
+  return member;
+}
+
+const send = (member: number, range?: string) => {
+  const proxy = members[member]?.proxy as WholeProxy;
+  return proxy.send(range === undefined ? {} : { fields: { range } });
+};
+
+describeWithEngine('a miss in one member', () => {
+  it('is joined by the others, whose clients get the bytes of their ranges as they arrive', async () => {
+    const first = send(0);
+    const transfer = await origin.begin();
+    const second = send(1);
+    const part = send(2, 'bytes=4000-4099');
+    void transfer.sendTo(3000);
+    await expectUntil(first, 3000);
+    await expectUntil(second, 3000);
+    transfer.finish();
+    await expectWhole(first);
+    await expectWhole(second);
+    await expectPart(part, 4000, 4100);
+    expect(origin.asked).toEqual(['whole']);
+    await expectWhole(send(2));
+    expect(origin.asked).toHaveLength(1);
+  });
+
+  it('is continued by another one when its member dies', async () => {
+    const first = send(0);
+    const transfer = await origin.begin();
+    const second = send(1);
+    void transfer.sendTo(4096);
+    await expectUntil(first, 4096);
+    await expectUntil(second, 4096);
+    // As a kill does: it tells the engine nothing.
+    const dead = members[0] as Member;
+    dead.isCut = true;
+    await dead.peers.close();
+    // The store of this test is in one process, which the death of a member does not end.
+    await dead.proxy.closeCache();
+    const whole = expectWhole(second);
+    (await origin.begin()).finish();
+    await whole;
+    expect(origin.asked).toEqual(['whole', 'bytes=4096- if "v1"']);
+    await first.leave();
+  });
+});
+
+describeWithEngine('an engine that a member cannot reach', () => {
+  it('keeps no client from being served: requests collapse within the member', async () => {
+    const alone = members[1] as Member;
+    alone.isCut = true;
+    await expect.poll(() => alone.fleet.isAway).toBe(true);
+    const clients = [send(1), send(1)];
+    const transfer = await origin.begin();
+    transfer.finish();
+    for (const client of clients) await expectWhole(client);
+    expect(origin.asked).toEqual(['whole']);
+    alone.isCut = false;
+    await expect.poll(() => alone.fleet.isAway).toBe(false);
+    expect(alone.events).toMatchObject([
+      { kind: 'fleet', level: 'warn', stage: 'away' },
+      { kind: 'fleet', level: 'info', stage: 'back' },
+    ]);
+  });
+});
+
+describeWithEngine('an invalidation', () => {
+  it('keeps the flights of all members from being stored, by the time that it resolves', async () => {
+    const first = send(0);
+    const transfer = await origin.begin();
+    void transfer.sendTo(3000);
+    await expectUntil(first, 3000);
+    const { key } = JSON.parse(JSON.stringify(await members[1]?.proxy.explain({}))) as { key: string };
+    expect(key).toContain('/file');
+    await members[1]?.proxy.cache.purge({ mode: 'hard', keys: [key], prefixes: [], tags: [] });
+    transfer.finish();
+    await expectWhole(first);
+    await members[0]?.proxy.fillsEnded(1);
+    const again = send(2);
+    (await origin.begin()).finish();
+    await expectWhole(again);
+    expect(origin.asked).toEqual(['whole', 'whole']);
+  });
+});

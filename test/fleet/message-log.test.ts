@@ -1,0 +1,194 @@
+/** Messages between the members of a fleet over a real engine: order, acknowledgement, gaps, and an engine that is away. */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { InvalidationMessage } from '../../src/cache/fleet.ts';
+import { MessageLog } from '../../src/fleet/engine/message-log.ts';
+import { monotonicClock } from '../../src/setup/system.ts';
+import { describeWithEngine } from '../support/engines/redis-server.ts';
+import { TestEngine } from '../support/engines/test-engine.ts';
+
+let engine: TestEngine;
+let members: Member[];
+beforeAll(async () => {
+  engine = await TestEngine.start();
+});
+beforeEach(async () => {
+  members = [];
+  await engine.flush();
+});
+afterEach(async () => {
+  await Promise.all(members.map(({ log }) => log.close()));
+});
+afterAll(async () => {
+  await engine[Symbol.asyncDispose]();
+});
+
+const keys = { log: '{t}:log', members: '{t}:members' };
+const news = (key: string): InvalidationMessage => ({ kind: 'invalidated', keys: [key], prefixes: [], tags: [] });
+const everything = [
+  { kind: 'invalidated', keys: [], prefixes: [''], tags: [] },
+  { kind: 'store', change: { kind: 'fresh' } },
+];
+
+interface Member {
+  readonly log: MessageLog;
+  readonly applied: InvalidationMessage[];
+  readonly states: boolean[];
+  /** While set, messages are not applied. */
+  held: Promise<void> | undefined;
+  /** Whether the connection to the engine is cut. */
+  isCut: boolean;
+}
+
+async function join(instance: string, trustMs = 60_000): Promise<Member> {
+  const own = await engine.connect();
+  const member: Member = {
+    applied: [],
+    states: [],
+    held: undefined,
+    isCut: false,
+    log: new MessageLog({
+      engine: {
+        run: (...call) => (member.isCut ? Promise.reject(new Error('cut')) : own.run(...call)),
+        untilAppended: (...call) => (member.isCut ? Promise.reject(new Error('cut')) : own.untilAppended(...call)),
+      },
+      keys,
+      instance,
+      clock: monotonicClock,
+      apply: async (message) => {
+        await member.held;
+        member.applied.push(message);
+      },
+      trustMs,
+      onChange: (isAway) => member.states.push(isAway),
+    }),
+  };
+  members.push(member);
+  await member.log.begin();
+  return member;
+}
+
+/** Cuts the connection of a member, and waits until it knows. */
+async function cut(member: Member): Promise<void> {
+  member.isCut = true;
+  member.log.noteFailure();
+  await expect.poll(() => member.log.isAway).toBe(true);
+}
+
+describeWithEngine('a message', () => {
+  it('has been applied by all other members when its announcement resolves, in order', async () => {
+    const [a, b, c] = [await join('a'), await join('b'), await join('c')];
+    await a.log.announce(news('1'));
+    expect([a.applied, b.applied, c.applied]).toEqual([[], [news('1')], [news('1')]]);
+    await Promise.all([a.log.append(news('2')), a.log.append(news('3'))]);
+    await b.log.announce(news('4'));
+    expect(c.applied).toEqual(['1', '2', '3', '4'].map(news));
+    expect(a.applied).toEqual([news('4')]);
+  });
+
+  it('is waited for until the slowest member has applied it', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    const held = Promise.withResolvers<void>();
+    b.held = held.promise;
+    let isOver = false;
+    const announced = a.log.announce(news('1')).then(() => {
+      isOver = true;
+    });
+    await a.log.append(news('2'));
+    await delay(50);
+    expect(isOver).toBe(false);
+    held.resolve();
+    await announced;
+    expect(b.applied[0]).toEqual(news('1'));
+  });
+
+  it('is not waited for by a member that has left, nor sent to one that joins later', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    await b.log.close();
+    await a.log.announce(news('1'));
+    const late = await join('late');
+    await a.log.announce(news('2'));
+    expect(late.applied).toEqual([news('2')]);
+  });
+
+  it('that is no message of Rangeway empties the memory', async () => {
+    const a = await join('a');
+    await engine.server.command('XADD', keys.log, '*', 'after', '0-0', 'from', 'x', 'news', '{');
+    await expect.poll(() => a.applied).toEqual(everything);
+  });
+});
+
+describeWithEngine('a member that was cut off', () => {
+  it('applies what it has missed before it counts as back, and sends what waited', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    await cut(b);
+    await b.log.announce(news('of b'));
+    await a.log.append(news('1'));
+    await a.log.append(news('2'));
+    expect(b.applied).toEqual([]);
+    b.isCut = false;
+    await expect.poll(() => b.states).toEqual([true, false]);
+    expect(b.applied).toEqual([news('1'), news('2')]);
+    await expect.poll(() => a.applied).toEqual([news('of b')]);
+  });
+
+  const gaps: readonly (readonly [string, readonly (readonly string[])[]])[] = [
+    ['trimmed', [['XTRIM', keys.log, 'MAXLEN', '1']]],
+    ['lost', [['DEL', keys.log]]],
+    [
+      'begun again',
+      [
+        ['DEL', keys.log],
+        ['XADD', keys.log, '*', 'after', '0-0', 'from', 'x', 'news', '{}'],
+      ],
+    ],
+  ];
+  for (const [name, commands] of gaps) {
+    it(`empties its memory, and stores nothing of what is in flight, where the log was ${name}`, async () => {
+      const [a, b] = [await join('a'), await join('b')];
+      await a.log.announce(news('0'));
+      await cut(b);
+      for (const key of ['1', '2', '3']) await a.log.append(news(key));
+      for (const command of commands) await engine.server.command(...command);
+      b.isCut = false;
+      await expect.poll(() => b.states).toEqual([true, false]);
+      expect(b.applied).toEqual([news('0'), ...everything]);
+      await a.log.announce(news('4'));
+      expect(b.applied.at(-1)).toEqual(news('4'));
+    });
+  }
+
+  it('empties its memory while it is away, again and again', async () => {
+    const a = await join('a', 0);
+    await cut(a);
+    await expect.poll(() => a.applied).toEqual([everything[1], everything[1]]);
+  });
+
+  it('keeps a bounded number of messages, and invalidates all where there were more', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    await cut(b);
+    for (let count = 0; count <= 1_000; count += 1) await b.log.append(news(`${count}`));
+    b.isCut = false;
+    await expect.poll(() => a.applied).toEqual(everything);
+  });
+});
+
+describeWithEngine('an engine that is paused', () => {
+  it('counts as away within seconds, and as back when it goes on', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    engine.server.signal('SIGSTOP');
+    await expect.poll(() => a.states).toEqual([true]);
+    await expect.poll(() => b.states).toEqual([true]);
+    await a.log.announce(news('1'));
+    engine.server.signal('SIGCONT');
+    await expect.poll(() => b.applied).toEqual([news('1')]);
+    await expect.poll(() => b.states).toEqual([true, false]);
+  });
+});
+
+describeWithEngine('the present', () => {
+  it('is known at once where the log was read a moment ago', async () => {
+    expect((await join('a')).log.current()).toBeUndefined();
+  });
+});

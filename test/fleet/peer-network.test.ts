@@ -1,0 +1,146 @@
+/** Connections between members on several machines: only a peer that knows the key of a process is answered. */
+
+import { randomBytes } from 'node:crypto';
+import { connect as connectPlain } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { HolderLost, type PeerAnswer } from '../../src/cache/fleet.ts';
+import {
+  connectToPeer,
+  formatPeerAddress,
+  type NetworkPeerServer,
+  openNetworkPeers,
+  type PeerAddress,
+  parsePeerAddress,
+} from '../../src/fleet/engine/peer-network.ts';
+import { createHolderOver } from '../../src/fleet/peer-client.ts';
+import type { Route } from '../../src/routing/router.ts';
+import { realClock } from '../support/clocks/real-clock.ts';
+import { admissionOf, createAsked } from '../support/proxies/peer-ground.ts';
+import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+
+const sizeBytes = 1_000_000;
+const never = new AbortController().signal;
+
+let route: Route;
+let server: NetworkPeerServer;
+let asked: number;
+beforeEach(async () => {
+  const proxy = createWholeProxy({});
+  route = proxy.route;
+  await proxy.close();
+  asked = 0;
+  const cache = {
+    answerPeer: async () => {
+      asked += 1;
+      return given;
+    },
+  };
+  server = await openNetworkPeers({
+    cache,
+    admission: admissionOf(route),
+    clock: realClock,
+    host: '127.0.0.1',
+    port: 0,
+  });
+});
+afterEach(async () => {
+  await server.close();
+});
+
+const given: PeerAnswer = {
+  unshared: undefined,
+  refusal: undefined,
+  answer: {
+    outcome: 'miss',
+    reason: 'uri-miss',
+    collapsed: true,
+    status: { fwd: 'uri-miss', fwdStatus: 200, stored: true, collapsed: true, ttlSeconds: 60 },
+    originBytes: () => 0,
+    kind: 'representation',
+    isReuse: false,
+    representation: {
+      response: { status: 200, fields: [], nominated: [], requestAt: 1, responseAt: 2 },
+      generation: 'g',
+      sizeBytes,
+      peek: () => undefined,
+      open: async () => ({
+        peek: () => undefined,
+        read: async (offset, end) => patternBytes(offset, Math.min(end, offset + 100_000)),
+        close: () => {},
+      }),
+      whenPresent: async () => true,
+      close: () => {},
+    },
+  },
+};
+
+const address = (): PeerAddress => ({ host: '127.0.0.1', port: server.port, secret: server.secret });
+const holderAt = (at: PeerAddress) =>
+  createHolderOver('a', { connect: () => connectToPeer(at, realClock), clock: realClock });
+
+describe('a peer', () => {
+  it('that knows the key gets the answer and its bytes', async () => {
+    const reply = await holderAt(address()).answer(createAsked(route, never));
+    if (reply?.answer?.kind !== 'representation') throw new Error('no representation');
+    const reader = await reply.answer.representation.open([{ start: 0, end: sizeBytes }], never);
+    let offset = 0;
+    while (offset < sizeBytes) {
+      const bytes = await reader.read(offset, sizeBytes);
+      if (bytes === undefined) break;
+      expect(Buffer.from(bytes).equals(patternBytes(offset, offset + bytes.length))).toBe(true);
+      offset += bytes.length;
+    }
+    reader.close();
+    expect([offset, asked]).toEqual([sizeBytes, 1]);
+  });
+
+  it('that has another key is not answered, and nothing that it sends is looked at', async () => {
+    const holder = holderAt({ ...address(), secret: randomBytes(32).toString('hex') });
+    await expect(holder.answer(createAsked(route, never))).rejects.toThrow(HolderLost);
+    expect(asked).toBe(0);
+  });
+
+  it('is not trusted where the process at its address has another key', async () => {
+    const cache = { answerPeer: async () => given };
+    const admission = admissionOf(route);
+    const other = await openNetworkPeers({ cache, admission, clock: realClock, host: '127.0.0.1', port: 0 });
+    try {
+      const holder = holderAt({ ...address(), port: other.port });
+      await expect(holder.answer(createAsked(route, never))).rejects.toThrow(HolderLost);
+    } finally {
+      await other.close();
+    }
+  });
+
+  const strangers: readonly (readonly [string, (port: number) => NodeJS.ReadWriteStream])[] = [
+    ['sends plain bytes', (port) => connectPlain(port, '127.0.0.1')],
+    ['has no key', (port) => connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })],
+  ];
+  it.each(strangers)('that %s is cut off', async (_, connect) => {
+    const socket = connect(server.port);
+    socket.on('error', () => {});
+    socket.write(Buffer.from([1, 0, 0, 0, 4, 1, 2, 3, 4]));
+    socket.on('data', () => {});
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect(asked).toBe(0);
+  });
+
+  it('is lost where nothing listens', async () => {
+    const gone = address();
+    await server.close();
+    await expect(holderAt(gone).answer(createAsked(route, never))).rejects.toThrow(HolderLost);
+  });
+});
+
+describe('the address of a peer', () => {
+  const secret = 'ab'.repeat(32);
+  it.each(['10.0.0.7', '::1', 'node-3.example'])('with the host %s is read as it was written', (host) => {
+    expect(parsePeerAddress(formatPeerAddress({ host, port: 8080, secret }))).toEqual({ host, port: 8080, secret });
+  });
+  it.each(['', 'host:1', `${secret}@host`, `${secret}@:1`, `${secret.slice(1)}@host:1`, `${secret}@host:123456`])(
+    'is not %j',
+    (text) => expect(() => parsePeerAddress(text)).toThrow('This is no address of a peer.'),
+  );
+});

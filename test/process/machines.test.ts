@@ -1,0 +1,286 @@
+/** Several servers that share a store in a real engine, as on several machines: one fill, purges, and every part that may fail. */
+
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { createServer, get, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { adminConfig, adminEnvironment, findAdmin } from '../support/clients/admin-client.ts';
+import { Download } from '../support/clients/download.ts';
+import { PatternDownload } from '../support/clients/pattern-download.ts';
+import { until } from '../support/clocks/until.ts';
+import { describeWithEngine, startRedisSentinel, startRedisServer } from '../support/engines/redis-server.ts';
+import { openTcpRelay } from '../support/engines/tcp-relay.ts';
+import { openCountingOrigin } from '../support/origins/counting-origin.ts';
+import { SlowFileOrigin } from '../support/origins/slow-file-origin.ts';
+import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
+
+/** RANGEWAY_COLD_FILE_BYTES=1073741824 takes about twenty minutes: a hundred clients get each byte. */
+const { RANGEWAY_COLD_FILE_BYTES: askedBytes = 4 * 1024 * 1024 } = process.env;
+const coldBytes = Number(askedBytes);
+const fileBytes = 8_000_000;
+
+let dir: string;
+let machines: Machine[];
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-machines-'));
+  machines = [];
+});
+afterEach(async () => {
+  await Promise.all(machines.map((machine) => machine[Symbol.asyncDispose]()));
+  await rm(dir, { recursive: true, force: true });
+});
+
+type Machine = RangewayProcess & { readonly url: string };
+
+/** Starts one server. `store` says where its engine is. */
+async function start(origin: string, store: object, more: object = {}): Promise<Machine> {
+  const own = join(dir, `machine-${machines.length + 1}`);
+  await mkdir(own);
+  const machine = await startConfigured(
+    own,
+    {
+      listen: '127.0.0.1:0',
+      store: { type: 'redis', memoryBytes: '32MB', ...store },
+      admin: adminConfig,
+      log: { format: 'json', level: 'debug' },
+      routes: [{ origin }],
+      ...more,
+    },
+    adminEnvironment,
+  );
+  machines.push(machine);
+  return machine;
+}
+
+const at = (port: number) => ({ url: `redis://127.0.0.1:${port}` });
+
+/** The site that all machines serve. With the names of the machines in the keys, each would store its own copy. */
+const headers = { host: 'files.example' };
+const site = 'http://files.example';
+
+async function read(machine: Machine, path: string): Promise<{ status: number; text: string; cacheStatus: string }> {
+  const [response] = (await once(get(machine.url + path, { agent: false, headers }), 'response')) as [IncomingMessage];
+  const text = (await buffer(response)).toString('latin1');
+  return { status: response.statusCode ?? 0, text, cacheStatus: String(response.headers['cache-status']) };
+}
+
+const isAway = /the engine of the store is away/;
+const isBack = /the engine of the store is back/;
+
+/** Expects every download to end with the whole file. */
+async function expectAll(downloads: readonly PatternDownload[]): Promise<void> {
+  expect(await Promise.all(downloads.map(({ ended }) => ended))).toEqual(downloads.map(() => fileBytes));
+}
+
+/** Starts downloads of the file at each machine, and waits until all have most of the first half, where the origin waits. */
+async function downloadHalves(count: number): Promise<PatternDownload[]> {
+  const downloads = machines.flatMap(({ url }) =>
+    Array.from({ length: count }, () => new PatternDownload(`${url}/file`, headers)),
+  );
+  await until('all have the first half', async () => downloads.every(({ bytes }) => bytes > fileBytes / 2 - 600_000));
+  return downloads;
+}
+
+/** Waits until all machines together fetch a file once. */
+async function untilShared(origin: SlowFileOrigin): Promise<void> {
+  let count = 0;
+  await until(
+    'the machines share one fill again',
+    async () => {
+      count += 1;
+      const asked = origin.questions.length;
+      await Promise.all(machines.map((machine) => read(machine, `/later-${count}`)));
+      return origin.questions.length === asked + 1;
+    },
+    60_000,
+  );
+}
+
+describeWithEngine('a cold file that a hundred clients of three machines want', () => {
+  it('is fetched once, and every client gets every byte', { timeout: 300_000 + coldBytes / 1000 }, async () => {
+    await using engine = await startRedisServer();
+    await using origin = await openCountingOrigin('parts', coldBytes);
+    // The clients leave the engine little processor time.
+    const store = { ...at(engine.port), commandTimeoutSeconds: 30 };
+    for (let count = 0; count < 3; count += 1) await start(origin.url, store);
+    const downloads = Array.from(
+      { length: 100 },
+      (_, index) => new Download(`${machines[index % 3]?.url}/file`, { headers }),
+    );
+    const done = await Promise.all(downloads.map(({ ended }) => ended));
+    expect(done.map(({ status, bytes }) => [status, bytes])).toEqual(downloads.map(() => [200, coldBytes]));
+    expect(origin.bytes / coldBytes).toBe(1);
+    expect(origin.asked.map(({ range }) => range)).toEqual([undefined]);
+    for (const machine of machines) expect((await read(machine, '/file')).cacheStatus).toContain('hit');
+  });
+
+  it('is fetched once by the workers of two machines, too', { timeout: 300_000 }, async () => {
+    await using engine = await startRedisServer();
+    await using origin = await openCountingOrigin('parts', fileBytes);
+    for (let count = 0; count < 2; count += 1) await start(origin.url, at(engine.port), { workers: 2 });
+    const downloads = Array.from(
+      { length: 40 },
+      (_, index) => new Download(`${machines[index % 2]?.url}/file`, { headers }),
+    );
+    await Promise.all(downloads.map(({ ended }) => ended));
+    expect(origin.bytes / fileBytes).toBe(1);
+  });
+});
+
+describeWithEngine('a machine that is killed in the middle of a fill', () => {
+  it('is succeeded by another one, which fetches only what is absent', async () => {
+    await using engine = await startRedisServer();
+    await using origin = await SlowFileOrigin.open(fileBytes, { hasRanges: true, hasValidator: true });
+    for (let count = 0; count < 3; count += 1) await start(origin.url, at(engine.port));
+    const first = new PatternDownload(`${machines[0]?.url}/file`, headers);
+    await until('the first machine fetches', async () => first.bytes > 0);
+    const downloads = (await downloadHalves(4)).slice(4);
+    await machines[0]?.stop('SIGKILL');
+    await expectAll(downloads);
+    expect(origin.questions.map(({ asked }) => asked)).toEqual([
+      'whole',
+      expect.stringMatching(/^bytes=[1-9]\d{6}- if "v1"$/),
+    ]);
+  });
+});
+
+describeWithEngine('a machine that hangs in the middle of a fill', () => {
+  it('is succeeded by another one, and changes nothing of what that has stored when it wakes up', async () => {
+    await using engine = await startRedisServer();
+    await using origin = await SlowFileOrigin.open(fileBytes, { hasRanges: true, hasValidator: true });
+    for (let count = 0; count < 2; count += 1) await start(origin.url, at(engine.port));
+    const first = new PatternDownload(`${machines[0]?.url}/file`, headers);
+    await until('the first machine fetches', async () => first.bytes > 0);
+    const downloads = await downloadHalves(2);
+    const hanging = machines[0]?.pid ?? 0;
+    process.kill(hanging, 'SIGSTOP');
+    try {
+      // They belong to the machine that goes on.
+      await expectAll(downloads.slice(2));
+    } finally {
+      process.kill(hanging, 'SIGCONT');
+    }
+    origin.goOn();
+    await expectAll([first, ...downloads]);
+    const asked = origin.questions.length;
+    for (const machine of machines) expect((await read(machine, '/file')).cacheStatus).toContain('hit');
+    expect(origin.questions).toHaveLength(asked);
+  });
+});
+
+describeWithEngine('an engine that is paused for five seconds in the middle of a fill', () => {
+  it('delays no client for long, and is used again afterwards', async () => {
+    await using engine = await startRedisServer();
+    await using origin = await SlowFileOrigin.open(fileBytes, { hasRanges: true, hasValidator: true });
+    for (let count = 0; count < 2; count += 1) await start(origin.url, at(engine.port));
+    const downloads = await downloadHalves(4);
+    engine.signal('SIGSTOP');
+    await delay(2_500);
+    origin.goOn();
+    expect((await read(machines[1] as Machine, '/another')).status).toBe(200);
+    await delay(2_500);
+    engine.signal('SIGCONT');
+    await expectAll(downloads);
+    await untilShared(origin);
+  });
+});
+
+describeWithEngine('a machine that is cut off from the engine', () => {
+  it('serves on, and applies a purge that it has missed as soon as it is back', async () => {
+    await using engine = await startRedisServer();
+    await using relay = await openTcpRelay(engine.port);
+    let text = 'old';
+    await using origin = await openTextOrigin(() => text);
+    const near = await start(origin.url, at(engine.port));
+    const far = await start(origin.url, at(relay.port));
+    const page = async (machine: Machine) => (await read(machine, '/page')).text;
+    expect([await page(near), await page(far)]).toEqual(['old', 'old']);
+    relay.cut();
+    await far.waitFor(isAway);
+    expect(await page(far)).toBe('old');
+    expect((await read(far, '/other')).status).toBe(200);
+    text = 'new';
+    const admin = await findAdmin(near);
+    expect(await admin('POST', '/api/v1/purge', { url: `${site}/page` })).toMatchObject({ status: 200 });
+    expect(await page(near)).toBe('new');
+    relay.heal();
+    await far.waitFor(isBack);
+    expect(await page(far)).toBe('new');
+  });
+
+  it('in the middle of a fill, gives its clients and those of others every byte', async () => {
+    await using engine = await startRedisServer();
+    await using relay = await openTcpRelay(engine.port);
+    await using origin = await SlowFileOrigin.open(fileBytes, { hasRanges: true, hasValidator: true });
+    const far = await start(origin.url, at(relay.port));
+    const first = new PatternDownload(`${far.url}/file`, headers);
+    await until('the machine fetches', async () => first.bytes > 0);
+    await start(origin.url, at(engine.port));
+    const downloads = await downloadHalves(4);
+    relay.cut();
+    await far.waitFor(isAway);
+    origin.goOn();
+    await expectAll([first, ...downloads]);
+    relay.heal();
+    await far.waitFor(isBack);
+    for (const machine of machines) expect((await read(machine, '/file')).status).toBe(200);
+  });
+});
+
+describeWithEngine('a purge', () => {
+  it('by URL, prefix or tag has reached the memory of every machine when it is answered', async () => {
+    await using engine = await startRedisServer();
+    let version = 1;
+    await using origin = await openTextOrigin(() => `version ${version}`);
+    for (let count = 0; count < 3; count += 1) await start(origin.url, at(engine.port));
+    const [first] = machines as [Machine];
+    const admin = await findAdmin(first);
+    const readAll = () => Promise.all(machines.map(async (machine) => (await read(machine, '/page')).text));
+    const orders = [{ url: `${site}/page` }, { prefix: `${site}/` }, { tag: 'pages' }];
+    for (const order of orders) {
+      for (let round = 0; round < 2; round += 1) expect(await readAll()).toEqual(Array(3).fill(`version ${version}`));
+      version += 1;
+      const startedAt = performance.now();
+      expect(await admin('POST', '/api/v1/purge', order)).toMatchObject({ status: 200, json: { entries: 1 } });
+      expect(performance.now() - startedAt).toBeLessThan(5_000);
+    }
+    expect(await readAll()).toEqual(Array(3).fill(`version ${version}`));
+  });
+});
+
+describeWithEngine('an engine whose master fails over', () => {
+  it('costs no client a byte', async () => {
+    await using engines = await startRedisSentinel();
+    await using origin = await SlowFileOrigin.open(fileBytes, { hasRanges: true, hasValidator: true });
+    const { host, port } = engines.sentinel;
+    const store = { sentinels: [`${host}:${port}`], sentinelMaster: 'main' };
+    for (let count = 0; count < 2; count += 1) await start(origin.url, store);
+    const downloads = await downloadHalves(4);
+    await engines.master.kill();
+    origin.goOn();
+    await expectAll(downloads);
+    await untilShared(origin);
+  });
+});
+
+/** An origin whose pages have a tag, are fresh for an hour, and have the text of the moment. */
+async function openTextOrigin(text: () => string): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer((_, response) => {
+    response.writeHead(200, { 'cache-control': 'max-age=3600', 'surrogate-key': 'pages' });
+    response.end(text());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await once(server.close(), 'close');
+    },
+  };
+}
