@@ -464,6 +464,7 @@ class MemoryHit implements Hit {
       status: this.status,
       range: head.selecting.length === 0 ? undefined : fieldValue(head.selecting, 'range'),
       bytesSent,
+      reportedBytes: 0,
       complete,
       isMultipart: this.#selected.kind === 'multipart',
       outcome: 'hit',
