@@ -9,24 +9,31 @@ import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
 import { bytesInSameTick } from './cache/read/read-ahead.ts';
 import { AT_ONCE_BYTES, MovableSpan, SENT_FROM_FILE_BYTES, SENT_FROM_MEMORY_BYTES } from './delivery/pieces.ts';
-import { PresentedFields, ReuseFields, type ReuseKind } from './delivery/response-fields.ts';
-import { frameParts, type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
+import { type ReuseFieldTerms, type ReuseKind, reuseFields } from './delivery/response-fields.ts';
+import {
+  frameParts,
+  type PartialSelection,
+  pickSelectable,
+  type RangeRules,
+  type Selectable,
+  selectDelivery,
+} from './delivery/selection.ts';
 import type { AdmissionContext } from './guard/admit.ts';
 import { clientName, plainAddress } from './guard/client.ts';
 import { forwardedRequestFields } from './guard/fields/forwarding.ts';
 import type { HitGate } from './guard/gate.ts';
-import { memoizeByObject } from './http/collections.ts';
+import { memoizeByText } from './http/collections.ts';
 import { type Fields, fieldValue } from './http/fields.ts';
-import type {
-  BodyStream,
+import {
+  type BodyStream,
   CachedFields,
-  Delivery,
-  Hit,
-  HitRoad,
-  MovableBytes,
-  PlainHead,
-  PlainSource,
-  ProxyRequest,
+  type Delivery,
+  type Hit,
+  type HitRoad,
+  type MovableBytes,
+  type PlainHead,
+  type PlainSource,
+  type ProxyRequest,
 } from './http/message.ts';
 import type { StoredResponse } from './http/stored-response.ts';
 import { createInquiry, createPlainRouter, policyOf, routeRequest } from './routing/inquiry.ts';
@@ -56,10 +63,9 @@ export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' |
 /** Creates the fast path. */
 export function createHitRoad(context: HitContext): HitRoad {
   const { store } = context.cache;
-  const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).hits));
-  const preparedOf = memoizeByObject((_stored: StoredResponse): { last: PreparedHit | undefined } => ({
-    last: undefined,
-  }));
+  const findKey = createPlainRouter(context.router, (route) =>
+    hitRules(route, context.gateOf(route).hits, context.forward),
+  );
   return (head, source, receivedAt) => {
     try {
       const known = source.known instanceof Client ? source.known : undefined;
@@ -71,11 +77,11 @@ export function createHitRoad(context: HitContext): HitRoad {
       const entry = entries?.[0];
       if (entry === undefined || entries?.length !== 1 || !entry.isComplete || entry.pinnedUntil !== undefined)
         return undefined;
-      const kept = preparedOf(entry.metadata);
-      if (kept.last?.rules !== found.rules) {
-        kept.last = new PreparedHit(entry.metadata, found.rules, context.forward);
+      let prepared = entry.knownByHits as PreparedHit | undefined;
+      if (prepared?.rules !== found.rules) {
+        prepared = new PreparedHit(entry, found.rules);
+        entry.knownByHits = prepared;
       }
-      const prepared = kept.last;
       const passed = client.pass(found.rules.gate, head);
       if (passed === undefined || !prepared.isFor(head, receivedAt)) return undefined;
       return selectHit({ head, client, user: passed.user, receivedAt, entry, prepared });
@@ -132,7 +138,7 @@ interface Passed {
 const anybody: Passed = { user: undefined };
 
 /** The rules of a route for its hits. */
-interface HitRules {
+interface HitRules extends ReuseFieldTerms {
   readonly route: Route;
   readonly gate: HitGate;
   readonly policy: CachePolicy;
@@ -140,82 +146,143 @@ interface HitRules {
 }
 
 /** Returns the rules of a route; undefined where one of them needs more than the plain head of a request. */
-function hitRules(route: Route, gate: HitGate | undefined): HitRules | undefined {
+function hitRules(route: Route, gate: HitGate | undefined, forward: ReuseFieldTerms['forward']): HitRules | undefined {
   const policy = policyOf(route);
   const { bypass, key } = policy;
   const bypasses = bypass.fields.length + bypass.cookies.length + bypass.queryParameters.length;
   const isPlain =
     policy.isEnabled && bypasses === 0 && key.fields.length + key.cookies.length === 0 && key.query === 'all';
   if (gate === undefined || !isPlain) return undefined;
-  return { route, gate, policy, ranges: { ...route.ranges, lengthWaitMs: route.lengthWaitMs } };
+  const ranges = { ...route.ranges, lengthWaitMs: route.lengthWaitMs };
+  return { route, gate, policy, ranges, forward, sendsDigest: policy.wantsDigest };
 }
 
-/** Maximum number of presented field sets (per kind, scheme and web origin) that one stored response keeps. */
-const mostPresented = 8;
+/** Maximum number of other field sets (per kind, scheme and web origin) that one stored response keeps. */
+const mostOthers = 8;
 
-/** The facts that depend only on a stored response and the rules of its route, computed once for all its hits. */
-class PreparedHit {
+/**
+ * The facts that depend only on a stored response and the rules of its route, computed once for all its hits; and the fields of its
+ * hits with the whole body. There is one for each entry in memory that was hit, so it keeps nothing of the response that memory has
+ * in a smaller form.
+ */
+class PreparedHit extends CachedFields {
   readonly rules: HitRules;
-  readonly stored: StoredResponse;
-  readonly fields: ReuseFields;
-  /** End of the freshness, and start of the age, in epoch milliseconds. `freshUntil` is 0 where hits may not reuse the response. */
-  readonly freshUntil: number;
-  readonly bornAt: number;
-  readonly isForAll: boolean;
-  /** The last Cache-Status value, and the ttl in seconds that it states. */
-  ttlSeconds = -1;
-  cacheStatus = '';
-  #presented: Map<string, CachedFields> | undefined;
+  /** Epoch milliseconds. */
+  readonly responseAt: number;
+  /** Its age then, and how long it stays fresh from then on, in milliseconds; `freshMs` is 0 where hits may not reuse the response. */
+  readonly ageMs: number;
+  readonly freshMs: number;
+  readonly #entry: StoredEntry;
+  readonly #nominated: StoredResponse['nominated'];
+  readonly #isForAll: boolean;
+  #selectable: Selectable | undefined;
+  #others: Map<string, CachedFields> | undefined;
 
-  constructor(stored: StoredResponse, rules: HitRules, forward: (fields: Fields) => Fields) {
+  constructor(entry: StoredEntry, rules: HitRules) {
+    super();
     const { policy } = rules;
+    const stored = entry.metadata;
     // The age counts from here, even where the clock was set back since.
     const now = stored.responseAt;
     const terms = reuseTerms({ requestFields: noFields, hasRange: false, stored, now, policy });
     const mayReuse = terms.ban === undefined && stored.isInvalid !== true && stored.expiredAt === undefined;
     const isWhole = stored.status === 200 && stored.fragment === undefined && stored.selected === undefined;
+    const isShared = isForAll(stored, policy);
+    const mayServe = isShared || (stored.identity?.digest === '' && policy.identityFields.include.length === 0);
     this.rules = rules;
-    this.stored = stored;
-    this.fields = new ReuseFields(stored, { forward, sendsDigest: policy.wantsDigest });
-    this.freshUntil = mayReuse && isWhole && variesByEncodingAtMost(stored) ? now + terms.ttlMs : 0;
-    this.bornAt = now - terms.age.ageMs;
-    this.isForAll = isForAll(stored, policy);
+    this.responseAt = now;
+    this.ageMs = terms.age.ageMs;
+    this.freshMs = mayReuse && isWhole && mayServe && variesByEncodingAtMost(stored) ? terms.ttlMs : 0;
+    this.#entry = entry;
+    this.#nominated = sharedNominated(JSON.stringify(stored.nominated));
+    this.#isForAll = isShared;
+  }
+
+  get storedText(): string | undefined {
+    return this.#entry.fieldText;
+  }
+
+  lines(): Fields {
+    return reuseFields(this.#entry.metadata, 'whole', this.rules);
+  }
+
+  /** What conditions and ranges depend on. */
+  get selectable(): Selectable {
+    this.#selectable ??= pickSelectable(this.#entry.metadata);
+    return this.#selectable;
   }
 
   /** Returns the fields of one kind of response, as the client gets them. */
   fieldsFor(kind: ReuseKind, { method, origin }: PlainHead, { scheme }: PlainSource): CachedFields {
     const { present, isSingledOut } = this.rules.gate;
-    const plain = this.fields.of(kind);
-    if (present === undefined) return plain;
+    if (present === undefined && kind === 'whole') return this;
     // Clients can invent any number of origins. An origin that the operator has not configured is treated as absent.
-    const named = origin !== undefined && isSingledOut(origin) ? origin : undefined;
-    const name = `${kind} ${scheme} ${named ?? ''}`;
-    const known = this.#presented?.get(name);
+    const named = present !== undefined && origin !== undefined && isSingledOut(origin) ? origin : undefined;
+    const name = present === undefined ? kind : `${kind} ${scheme} ${named ?? ''}`;
+    const known = this.#others?.get(name);
     if (known !== undefined) return known;
-    const fields: Fields = named === undefined ? noFields : [['origin', named]];
-    const presented = new PresentedFields(present({ method, scheme, fields }, plain.lines()));
-    if (this.#presented === undefined || this.#presented.size >= mostPresented) this.#presented = new Map();
-    this.#presented.set(name, presented);
-    return presented;
+    const entry = this.#entry;
+    const requestFields: Fields = named === undefined ? noFields : [['origin', named]];
+    const fields = new OtherFields(entry, () => {
+      const lines = reuseFields(entry.metadata, kind, this.rules);
+      return present === undefined ? lines : present({ method, scheme, fields: requestFields }, lines);
+    });
+    if (this.#others === undefined || this.#others.size >= mostOthers) this.#others = new Map();
+    this.#others.set(name, fields);
+    return fields;
   }
 
   /** Checks whether the stored response may answer a request (RFC 9111 §4). `now` in epoch milliseconds. */
   isFor(head: PlainHead, now: number): boolean {
-    const { nominated, responseAt, identity } = this.stored;
+    const sinceMs = now - this.responseAt;
     // Where the clock was set back, the full path decides.
-    if (now >= this.freshUntil || now < responseAt) return false;
-    if (nominated.length > 0 && !matchesNominated(nominated, encodingField(head))) return false;
-    if (this.isForAll) return true;
-    const { identityFields } = this.rules.policy;
-    return (
-      identity?.digest === '' && identityFields.include.length === 0 && isAnonymous(head.readFields(), identityFields)
-    );
+    if (sinceMs >= this.freshMs || sinceMs < 0) return false;
+    if (this.#nominated.length > 0 && !matchesNominated(this.#nominated, encodingField(head))) return false;
+    return this.#isForAll || isAnonymous(head.readFields(), this.rules.policy.identityFields);
   }
 }
+
+/** The fields of hits of one kind that do not have the whole body, or that the gate changes. */
+class OtherFields extends CachedFields {
+  readonly lines: () => Fields;
+  readonly #entry: StoredEntry;
+
+  constructor(entry: StoredEntry, lines: () => Fields) {
+    super();
+    this.lines = lines;
+    this.#entry = entry;
+  }
+
+  get storedText(): string | undefined {
+    return this.#entry.fieldText;
+  }
+}
+
+/** Most stored responses nominate one of a few values of Accept-Encoding: they share them. */
+const sharedNominated = memoizeByText(256, (text) => JSON.parse(text) as StoredResponse['nominated']);
 
 function variesByEncodingAtMost({ nominated }: StoredResponse): boolean {
   return nominated.every(([name]) => name === 'accept-encoding');
 }
+
+/** The Cache-Status of hits by their ttl in seconds: at any time, hits have few different ones. */
+class HitStatusTexts {
+  readonly #ttlSeconds = new Float64Array(1024).fill(Number.NaN);
+  readonly #texts: string[] = new Array<string>(1024).fill('');
+
+  /** Returns the value for a response that stays fresh for `ttlMs` milliseconds. */
+  at(ttlMs: number): string {
+    const ttlSeconds = Math.floor(ttlMs / 1000);
+    const at = ttlSeconds & 1023;
+    if (this.#ttlSeconds[at] !== ttlSeconds) {
+      this.#ttlSeconds[at] = ttlSeconds;
+      this.#texts[at] = formatCacheStatus(hitStatus(ttlMs));
+    }
+    return this.#texts[at] as string;
+  }
+}
+
+const statusTexts = new HitStatusTexts();
 
 function encodingField({ acceptEncoding }: PlainHead): Fields {
   return acceptEncoding === undefined ? noFields : [['accept-encoding', acceptEncoding]];
@@ -260,10 +327,10 @@ function selectHit(found: Found): Hit | undefined {
 /** Evaluates preconditions and Range in the order of RFC 9110 §13.2.2, and selects the bytes. Undefined where the full path has to. */
 function select(found: Found): Selected | undefined {
   const { head, receivedAt, entry, prepared } = found;
-  const { metadata, sizeBytes } = entry;
+  const { sizeBytes } = entry;
   if (head.selecting.length > 0) {
     const request = { method: head.method, fields: head.selecting };
-    const selection = selectDelivery(request, metadata, sizeBytes, prepared.rules.ranges, receivedAt);
+    const selection = selectDelivery(request, prepared.selectable, sizeBytes, prepared.rules.ranges, receivedAt);
     if (selection.kind === 'not-modified') return notModified;
     if (selection.kind === 'partial') {
       const [span] = selection.spans;
@@ -297,7 +364,7 @@ function selectSpan(
   const isLent = block === undefined;
   const chunks = isLent
     ? readAtOnce(entry, blockSizeBytes, span)
-    : [block.subarray(start - blockStart, end - blockStart)];
+    : [sizeBytes === block.length ? block : block.subarray(start - blockStart, end - blockStart)];
   if (chunks === undefined) return undefined;
   return selectedSpan(contentRange, { sizeBytes, chunks, isLent });
 }
@@ -320,7 +387,7 @@ function readAtOnce(entry: StoredEntry, blockSizeBytes: number, span: Span): rea
 function selectParts({ entry, client, prepared }: Found, selection: PartialSelection): Selected | undefined {
   const { cache, random } = client.context;
   if (prepared.rules.gate.present !== undefined) return undefined;
-  const framing = frameParts(selection, entry.metadata, random);
+  const framing = frameParts(selection, prepared.selectable, random);
   if (framing === undefined || framing.sizeBytes > AT_ONCE_BYTES) return undefined;
   const chunks: Uint8Array[] = [];
   for (const [at, span] of selection.spans.entries()) {
@@ -350,21 +417,16 @@ class MemoryHit implements Hit {
 
   constructor(found: Found, selected: Selected, limits: Fields) {
     const { prepared, receivedAt, head, client } = found;
-    const ttlMs = prepared.freshUntil - receivedAt;
-    const ttlSeconds = Math.floor(ttlMs / 1000);
-    if (prepared.ttlSeconds !== ttlSeconds) {
-      prepared.ttlSeconds = ttlSeconds;
-      prepared.cacheStatus = formatCacheStatus(hitStatus(ttlMs));
-    }
     this.status = selected.status;
     this.fields = prepared.fieldsFor(selected.kind, head, client.source);
     this.contentRange = selected.contentRange;
     this.more = selected.contentType === undefined ? limits : [['content-type', selected.contentType], ...limits];
     this.sizeBytes = selected.sizeBytes;
     this.chunks = selected.chunks;
+    const sinceMs = receivedAt - prepared.responseAt;
     // Age: RFC 9111 §5.1.
-    this.ageSeconds = Math.floor((receivedAt - prepared.bornAt) / 1000);
-    this.cacheStatus = prepared.cacheStatus;
+    this.ageSeconds = Math.floor((sinceMs + prepared.ageMs) / 1000);
+    this.cacheStatus = statusTexts.at(prepared.freshMs - sinceMs);
     this.#found = found;
     this.#selected = selected;
     const { file } = selected;
@@ -402,6 +464,7 @@ class MemoryHit implements Hit {
       status: this.status,
       range: head.selecting.length === 0 ? undefined : fieldValue(head.selecting, 'range'),
       bytesSent,
+      reportedBytes: 0,
       complete,
       isMultipart: this.#selected.kind === 'multipart',
       outcome: 'hit',

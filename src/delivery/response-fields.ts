@@ -3,7 +3,6 @@
 import type { AnswerFacts } from '../cache/answer.ts';
 import { memoizeByObject } from '../http/collections.ts';
 import { type Field, type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
-import type { CachedFields } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { formatCacheStatus } from '../semantics/cache-status.ts';
 import { contentDigestFields, withReprDigest } from '../semantics/digest.ts';
@@ -53,7 +52,7 @@ export function representationFields(response: StoredResponse, terms: FieldTerms
 }
 
 /** What determines these fields besides the stored ones: see `DeliveryContext`. */
-interface ReuseFieldTerms {
+export interface ReuseFieldTerms {
   readonly forward: (fields: Fields) => Fields;
   readonly sendsDigest: boolean;
 }
@@ -61,86 +60,31 @@ interface ReuseFieldTerms {
 /** The responses that reuse a stored one: 200, 206 with one part, 206 with several (without its Content-Type), 200 to HEAD, 304. */
 export type ReuseKind = 'whole' | 'partial' | 'multipart' | 'head' | 'notModified';
 
-/** The fields of the responses that reuse one stored response, without Age, Cache-Status and Content-Range. */
-export class ReuseFields {
-  readonly #response: StoredResponse;
-  readonly #terms: ReuseFieldTerms;
-  #whole: CachedFields | undefined;
-  #others: Partial<Record<ReuseKind, CachedFields>> | undefined;
-
-  constructor(response: StoredResponse, terms: ReuseFieldTerms) {
-    this.#response = response;
-    this.#terms = terms;
-  }
-
-  /** Returns the fields of one kind: the same object each time. */
-  of(kind: ReuseKind): CachedFields {
-    if (kind === 'whole') {
-      this.#whole ??= new FieldsOfKind(this, kind);
-      return this.#whole;
-    }
-    this.#others ??= {};
-    const kept = this.#others[kind] ?? new FieldsOfKind(this, kind);
-    this.#others[kind] = kept;
-    return kept;
-  }
-
-  /** Makes the fields of one kind. */
-  make(kind: ReuseKind): Fields {
-    const { forward, sendsDigest } = this.#terms;
-    const { bodyDigest } = this.#response;
-    const reused = ownFields(this.#response, fieldsReplacedInReuse);
-    const isPartial = kind === 'partial' || kind === 'multipart';
-    const forwarded = forward(isPartial ? withoutFields(reused, fieldsOfWhole) : reused);
-    const fields = sendsDigest && bodyDigest !== undefined ? withReprDigest(forwarded, bodyDigest) : forwarded;
-    switch (kind) {
-      case 'whole':
-      case 'partial':
-        return fields;
-      case 'multipart':
-        return withoutFields(fields, contentTypeOnly);
-      case 'head':
-        return headFields(fields);
-      case 'notModified':
-        return selectNotModifiedFields(fields);
-    }
+/** Makes the fields of the responses of one kind that reuse a stored response, without Age, Cache-Status and Content-Range. */
+export function reuseFields(
+  response: StoredResponse,
+  kind: ReuseKind,
+  { forward, sendsDigest }: ReuseFieldTerms,
+): Fields {
+  const { bodyDigest } = response;
+  const reused = ownFields(response, fieldsReplacedInReuse);
+  const isPartial = kind === 'partial' || kind === 'multipart';
+  const forwarded = forward(isPartial ? withoutFields(reused, fieldsOfWhole) : reused);
+  const fields = sendsDigest && bodyDigest !== undefined ? withReprDigest(forwarded, bodyDigest) : forwarded;
+  switch (kind) {
+    case 'whole':
+    case 'partial':
+      return fields;
+    case 'multipart':
+      return withoutFields(fields, contentTypeOnly);
+    case 'head':
+      return headFields(fields);
+    case 'notModified':
+      return selectNotModifiedFields(fields);
   }
 }
 
 const contentTypeOnly = new Set(['content-type']);
-
-class FieldsOfKind implements CachedFields {
-  text: CachedFields['text'];
-  section: CachedFields['section'];
-  kept: CachedFields['kept'];
-  readonly #fields: ReuseFields;
-  readonly #kind: ReuseKind;
-
-  constructor(fields: ReuseFields, kind: ReuseKind) {
-    this.#fields = fields;
-    this.#kind = kind;
-  }
-
-  lines(): Fields {
-    return this.#fields.make(this.#kind);
-  }
-}
-
-/** Fields as presented to one client. */
-export class PresentedFields implements CachedFields {
-  text: CachedFields['text'];
-  section: CachedFields['section'];
-  kept: CachedFields['kept'];
-  readonly #lines: Fields;
-
-  constructor(lines: Fields) {
-    this.#lines = lines;
-  }
-
-  lines(): Fields {
-    return this.#lines;
-  }
-}
 
 /** The fields of all responses that reuse a stored one: the same array each time. */
 const fieldsOfReuse = memoizeByObject((response: StoredResponse) => ownFields(response, fieldsReplacedInReuse));

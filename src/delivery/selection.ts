@@ -49,8 +49,17 @@ export type DecidedSelection =
 /** `undecided`: ranges that cannot be resolved while the length is unknown. */
 export type Selection = DecidedSelection | { readonly kind: 'undecided'; readonly specs: readonly RangeSpec[] };
 
-/** The parts of a stored response that a selection depends on. */
-type Selectable = Pick<StoredResponse, 'status' | 'fields' | 'ownEntityTag' | 'responseAt'>;
+/** The parts of a stored response that a selection and its parts depend on. */
+export type Selectable = Pick<StoredResponse, 'status' | 'fields' | 'ownEntityTag' | 'responseAt'>;
+
+/** The fields among these parts. */
+const selectableFields: ReadonlySet<string> = new Set(['etag', 'last-modified', 'date', 'content-type']);
+
+/** Picks the parts that a selection depends on, to keep them in memory without the rest of the response. */
+export function pickSelectable({ status, fields, ownEntityTag, responseAt }: StoredResponse): Selectable {
+  const parts = { status, fields: fields.filter(([name]) => selectableFields.has(name)), responseAt };
+  return ownEntityTag === undefined ? parts : { ...parts, ownEntityTag };
+}
 
 /**
  * Evaluates preconditions, then the range, in the order of RFC 9110 §13.2.2. `sizeBytes` is undefined while it is unknown.

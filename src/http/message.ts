@@ -159,15 +159,25 @@ export interface PlainSource {
   known?: object | undefined;
 }
 
-/** The fields that all hits of one stored response have, and the forms that a listener has made of them for the next hits. */
-export interface CachedFields {
-  /** Returns the field lines. They may be made anew on each call, because a listener keeps its own form of them. */
-  lines(): Fields;
-  /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined until they were made. */
-  text: { readonly text: string; readonly hasDate: boolean } | false | undefined;
+/**
+ * The fields that all hits of one stored response have, and the forms that a listener has made of them for the next hits. There is one
+ * for each entry in memory that was hit, so it has few objects.
+ */
+export abstract class CachedFields {
+  /**
+   * As HTTP/1.1 writes them: `text`, then `moreText`. `text` is `false` where they cannot be written, undefined until they were made.
+   */
+  text: string | false | undefined;
+  moreText = '';
+  hasDate = false;
+  /** As HTTP/2 writes them; `false` where they cannot be written, undefined until they were made. */
   section: { readonly text: string; readonly hasDate: boolean } | false | undefined;
   /** The result of `lines`, where it is needed again and again. */
   kept: Fields | undefined;
+  /** A text that is in memory anyway: `text` should be this one where the lines begin with it. */
+  abstract readonly storedText: string | undefined;
+  /** Returns the field lines. They may be made anew on each call, because a listener keeps its own form of them. */
+  abstract lines(): Fields;
 }
 
 /** A response from memory that can be written at once. */

@@ -46,7 +46,8 @@ export interface EntryReader extends BlockSource {
 }
 
 /**
- * One stored representation of one variant, complete or in part. It is a value: it does not change when the store does.
+ * One stored representation of one variant, complete or in part. It is a value: it does not change when the store does. Members may
+ * be getters, which a spread (`{ ...entry }`) leaves out.
  *
  * One generation of each key and variant is the current one. Earlier complete generations may be pinned: clients that resume can
  * still find and read them, but they are never written or freshened.
@@ -63,6 +64,16 @@ export interface StoredEntry {
   readonly isComplete: boolean;
   /** Epoch milliseconds until which a replaced generation can be found; undefined for the current one. */
   readonly pinnedUntil: number | undefined;
+  /** What `hit.ts`, and nothing else, has found out about the entry. It lives as long as this object. */
+  knownByHits?: object | undefined;
+  /**
+   * Makes the entry take less memory, for a store that keeps it: `metadata` is then made anew when it was not read for a while.
+   * Returns the number of characters that the metadata takes; undefined where it stays as it is. Absent where a store keeps all
+   * entries in memory.
+   */
+  pack?(): number | undefined;
+  /** The HTTP/1.1 lines of the fields that hits send as they were stored, where the metadata is packed. */
+  readonly fieldText?: string | undefined;
   /** Returns a block that is in memory now, or undefined. Never waits, never copies. Counts as a use of the entry. */
   peekBlock(index: number): Uint8Array | undefined;
   /**

@@ -2,16 +2,17 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { blockWeight } from '../../src/store/memory/memory-shelf.ts';
-import { MemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { keptBlockWeight, MemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { smallBlockBytes } from '../../src/store/tiered/small-blocks.ts';
 import { SieveModel } from '../support/stores/eviction-models.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 100;
 const bytesOf = (mark: number) => new Uint8Array(size).fill(mark);
 
 /** Creates a tier with room for this many blocks. */
 function roomFor(count: number): MemoryTier {
-  return new MemoryTier({ maxSizeBytes: count * blockWeight(size) });
+  return new MemoryTier({ maxSizeBytes: count * keptBlockWeight(size) });
 }
 
 describe('blocks in memory', () => {
@@ -25,7 +26,7 @@ describe('blocks in memory', () => {
     expect(found.map((bytes) => bytes?.[0])).toEqual([4, 2, 3, undefined, undefined]);
     expect({ count: tier.blockCount, sizeBytes: tier.sizeBytes }).toEqual({
       count: 3,
-      sizeBytes: 3 * blockWeight(size),
+      sizeBytes: 3 * keptBlockWeight(size),
     });
     tier.clear();
     expect({ count: tier.blockCount, sizeBytes: tier.sizeBytes, found: tier.block('a', 1) }).toEqual({
@@ -52,6 +53,17 @@ describe('blocks in memory', () => {
     }
   });
 
+  it.each([1, smallBlockBytes, smallBlockBytes + 1])(
+    'of %i bytes do not keep the pool alive that they came from',
+    (length) => {
+      const tier = new MemoryTier({ maxSizeBytes: 1e6 });
+      const pool = patternBytes(0, 3 * length);
+      tier.keepBlock('a', 0, pool.subarray(length, 2 * length));
+      expect(tier.block('a', 0)).toEqual(patternBytes(length, 2 * length));
+      expect(tier.block('a', 0)?.buffer).not.toBe(pool.buffer);
+    },
+  );
+
   it('that are larger than the bound are not kept', () => {
     const tier = roomFor(1);
     tier.keepBlock('a', 0, bytesOf(1));
@@ -70,7 +82,7 @@ describe('blocks in memory', () => {
           const isThere = tier.block(generation, index) !== undefined;
           expect(isThere).toBe(model.use(`${generation}${index}`).isHit);
           if (!isThere) tier.keepBlock(generation, index, bytesOf(index));
-          expect(tier.sizeBytes).toBe(tier.blockCount * blockWeight(size));
+          expect(tier.sizeBytes).toBe(tier.blockCount * keptBlockWeight(size));
           expect(tier.blockCount).toBeLessThanOrEqual(capacity);
         }
       }),

@@ -2,14 +2,15 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { blockWeight, entryWeight } from '../../src/store/memory/memory-shelf.ts';
+import { packResponse } from '../../src/http/packed-response.ts';
+import { entryWeight } from '../../src/store/memory/memory-shelf.ts';
 import type { StoredEntry } from '../../src/store/store.ts';
-import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createMemoryTier, keptBlockWeight } from '../../src/store/tiered/memory-tier.ts';
 import { sampleMetadata } from '../support/stores/stored-sample.ts';
 
 const size = 1000;
 const bytes = new Uint8Array(size);
-const maxSizeBytes = 64 * blockWeight(size);
+const maxSizeBytes = 64 * keptBlockWeight(size);
 
 /** Returns an entry of which only the weight matters. */
 function entry(key: string): StoredEntry {
@@ -31,7 +32,7 @@ describe('one bound for entries and blocks', () => {
   it('evicts blocks for entries, and frees the room of forgotten entries', () => {
     const tier = fullTier();
     tier.keepEntries('k', [entry('k')]);
-    const left = 64 - Math.ceil(entryWeight('k', '', sampleMetadata()) / blockWeight(size));
+    const left = 64 - Math.ceil(entryWeight('k', '', sampleMetadata()) / keptBlockWeight(size));
     expect(tier.blockCount).toBe(left);
     tier.forgetEntries('k');
     expect(tier.hasRoomFor(size)).toBe(true);
@@ -76,6 +77,20 @@ describe('one bound for entries and blocks', () => {
     tier.keepEntries('k', [entry('k'), entry('k')]);
     expect([tier.entriesOf('k'), tier.sizeBytes]).toEqual([undefined, 0]);
   });
+});
+
+it('keeps 20,000 entries of 1 KiB in 128 MB', () => {
+  const tier = createMemoryTier({ maxSizeBytes: 128e6 });
+  const fields = Array.from({ length: 9 }, (_, at) => [`x-field-${at}`, 'a value of usual length'] as const);
+  const keys = Array.from({ length: 20_000 }, (_, at) => `https://library.example/thumbnails/2026/01/${at}.webp`);
+  for (const key of keys) {
+    const pack = () => packResponse({ ...sampleMetadata(), fields })?.length;
+    tier.keepEntries(key, [{ ...entry(key), pack } as StoredEntry]);
+    tier.keepBlock(key, 0, new Uint8Array(1024));
+  }
+  expect(keys.filter((key) => tier.entriesOf(key) === undefined || tier.block(key, 0) === undefined)).toEqual([]);
+  // There is room for twice as many.
+  expect(tier.sizeBytes).toBeLessThan(64e6);
 });
 
 it('never keeps more than its bound in random use', () => {

@@ -1,13 +1,13 @@
 /** Responses over HTTP/2 (RFC 9113 §8.1), on streams of a real connection. */
 
 import { describe, expect, it } from 'vitest';
-import { PresentedFields } from '../../src/delivery/response-fields.ts';
 import type { Delivery, Handler, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { errorCode, getFields, postFields, setting } from '../support/clients/h2-raw-client.ts';
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
 import { openH2Server } from '../support/proxies/h2-listener.ts';
 import { streamResponse, testNow, textResponse } from '../support/proxies/open-listener.ts';
+import { NoFields } from '../support/values/no-fields.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
 const mebibyte = 1024 * 1024;
@@ -381,7 +381,7 @@ describe('a hit whose bytes are lent', () => {
     const handler: Handler = Object.assign(() => textResponse('the whole road'), {
       hit: () => ({
         status: 200,
-        fields: new PresentedFields([]),
+        fields: new NoFields(),
         ageSeconds: 0,
         cacheStatus: 'rangeway; hit',
         contentRange: undefined,

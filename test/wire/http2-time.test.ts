@@ -2,13 +2,13 @@
 
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { PresentedFields } from '../../src/delivery/response-fields.ts';
 import type { Delivery, Hit, ProxyResponse } from '../../src/http/message.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
 import { errorCode, frameType, getFields, H2RawClient, postFields } from '../support/clients/h2-raw-client.ts';
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
 import { openH2Server } from '../support/proxies/h2-listener.ts';
 import { streamResponse, textResponse } from '../support/proxies/open-listener.ts';
+import { NoFields } from '../support/values/no-fields.ts';
 
 const second = 1_000;
 
@@ -26,7 +26,7 @@ function bytes(sizeBytes: number, onDelivered?: (delivery: Delivery) => void): P
 function sampleHit(): Hit {
   return {
     status: 200,
-    fields: new PresentedFields([]),
+    fields: new NoFields(),
     ageSeconds: 0,
     cacheStatus: 'rangeway; hit',
     contentRange: undefined,

@@ -139,10 +139,11 @@ export class StoredAnswers {
     const { store, clock } = this.#context;
     const entries = await store.find(inquiry.key);
     const damaged = entries.find(({ generation }) => generation === entry.generation);
-    if (damaged === undefined || !isUsable({ ...damaged, isComplete: false }, clock.now())) {
+    if (damaged === undefined || !isUsable({ metadata: damaged.metadata, isComplete: false }, clock.now())) {
       throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be fetched again by itself' });
     }
-    const known = representationVersion({ ...damaged, response: damaged.metadata }, clock.now());
+    const { generation, sizeBytes, metadata: response } = damaged;
+    const known = representationVersion({ generation, sizeBytes, response }, clock.now());
     const answer = await this.#partial(damaged, 0, inquiry, known);
     if (answer.kind === 'representation') {
       const { representation } = answer;

@@ -4,8 +4,9 @@
  */
 
 import type { Socket } from 'node:net';
-import type { Fields } from '../../http/fields.ts';
-import type { Handler, Hit, Peer, PlainHead, PlainSource } from '../../http/message.ts';
+import { ownText } from '../../bytes/own-memory.ts';
+import { memoizeByText } from '../../http/collections.ts';
+import type { CachedFields, Handler, Hit, Peer, PlainHead, PlainSource } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { type HeadLimits, type ParsedHead, toParsedHead } from '../request-head.ts';
@@ -22,7 +23,6 @@ import { type HeadParser, PartialHead } from './head-parser.ts';
 import type { RequestBody } from './request-body.ts';
 import {
   type DateLine,
-  type FieldLines,
   formatFieldLines,
   formatLastProblem,
   formatLine,
@@ -551,13 +551,13 @@ const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatu
  */
 function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
   const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes, chunks } = hit;
-  fields.text ??= formatKept(fields.lines());
+  if (fields.text === undefined) keepText(fields);
   if (fields.text === false) return false;
   const { dateLine, keepAlive, writeBuffer, pace } = connection.context;
-  let head = `${statusLines.get(status)}${fields.text.text}Age: ${ageSeconds}\r\nCache-Status: ${cacheStatus}\r\n`;
+  let head = `${statusLines.get(status)}${fields.text}${fields.moreText}Age: ${ageSeconds}\r\nCache-Status: ${cacheStatus}\r\n`;
   if (contentRange !== undefined) head += `Content-Range: ${contentRange}\r\n`;
   for (const [name, value] of more) head += formatLine(name, value);
-  if (!fields.text.hasDate) head += dateLine.at(now);
+  if (!fields.hasDate) head += dateLine.at(now);
   if (sizeBytes !== undefined) head += `Content-Length: ${sizeBytes}\r\n`;
   head += `${keepAlive}\r\n`;
   if (!connection.takesMovable) {
@@ -578,16 +578,23 @@ function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
 /** The pace watches only larger hits. For smaller ones the idle timeout is enough: it ends a client that reads nothing. In bytes. */
 const watchedBytes = 16 * 1024;
 
-/** Formats the fields that hits of one stored response share; false where a field cannot be written. */
-function formatKept(lines: Fields): FieldLines | false {
+/** Formats the fields that hits of one stored response share; `text` becomes false where a field cannot be written. */
+function keepText(fields: CachedFields): void {
   try {
-    const { text, hasDate } = formatFieldLines(lines);
+    const { text, hasDate } = formatFieldLines(fields.lines());
+    const { storedText } = fields;
+    const isStored = storedText !== undefined && text.startsWith(storedText);
     // Flattens the string: V8 would keep all the parts that it was concatenated from.
-    return { text: Buffer.from(text, 'latin1').toString('latin1'), hasDate };
+    fields.text = isStored ? storedText : Buffer.from(text, 'latin1').toString('latin1');
+    fields.moreText = isStored ? keptMoreText(text.slice(storedText.length)) : '';
+    fields.hasDate = hasDate;
   } catch {
-    return false;
+    fields.text = false;
   }
 }
+
+/** The lines that follow those of the stored response are the same for most responses, such as Via. */
+const keptMoreText = memoizeByText(64, (text) => ownText(text));
 
 /** A written hit that the kernel has not taken completely yet. */
 class WrittenHit implements RunningExchange, ClientProgress {

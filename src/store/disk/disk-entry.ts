@@ -4,6 +4,8 @@
  */
 
 import { SpanSet, spanOfBlock } from '../../bytes/span.ts';
+import { memoizeByText } from '../../http/collections.ts';
+import { PackedResponse, packResponse } from '../../http/packed-response.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { EntryReader, StoredEntry } from '../store.ts';
@@ -41,25 +43,41 @@ class DiskEntry implements StoredEntry {
   readonly key: string;
   readonly variant: string;
   readonly generation: string;
-  readonly metadata: StoredResponse;
   readonly sizeBytes: number;
   readonly isComplete: boolean;
   readonly pinnedUntil: number | undefined;
   readonly #parts: DiskParts;
+  #metadata: StoredResponse | PackedResponse;
   readonly #isInline: boolean;
   readonly #blockChecksum: IndexedEntry['blockChecksum'];
 
   constructor(parts: DiskParts, indexed: IndexedEntry) {
     this.key = indexed.key;
-    this.variant = indexed.variant;
+    this.variant = sharedVariant(indexed.variant);
     this.generation = indexed.generation;
-    this.metadata = indexed.metadata;
     this.sizeBytes = indexed.sizeBytes;
     this.isComplete = indexed.isComplete;
     this.pinnedUntil = indexed.pinnedUntil;
     this.#parts = parts;
+    this.#metadata = indexed.metadata;
     this.#isInline = indexed.isInline;
     this.#blockChecksum = indexed.blockChecksum;
+  }
+
+  get metadata(): StoredResponse {
+    const metadata = this.#metadata;
+    return metadata instanceof PackedResponse ? metadata.read() : metadata;
+  }
+
+  get fieldText(): string | undefined {
+    return this.#metadata instanceof PackedResponse ? this.#metadata.text : undefined;
+  }
+
+  pack(): number | undefined {
+    const metadata = this.#metadata;
+    const packed = metadata instanceof PackedResponse ? metadata : packResponse(metadata);
+    this.#metadata = packed ?? metadata;
+    return packed?.length;
   }
 
   /** Does what `Eviction.touch` does, without the call: each hit comes here. */
@@ -105,6 +123,9 @@ class DiskEntry implements StoredEntry {
     return readPresence(this.#parts, this, this.#isInline, this.#blockChecksum);
   }
 }
+
+/** Most entries have one of a few variants: they share its text. */
+const sharedVariant = memoizeByText(256, (variant) => variant);
 
 type Body = Pick<StoredEntry, 'generation' | 'sizeBytes'>;
 type Checksum = IndexedEntry['blockChecksum'];

@@ -267,6 +267,7 @@ function shelve(
     sizeBytes,
     isComplete,
     pinnedUntil: undefined,
+    knownByHits: undefined,
     peekBlock: (index) => shelf.use(generation)?.blocks[index],
     open: async () => openReader(shelf, generation),
     readPresence: async () => {

@@ -6,30 +6,57 @@
 import { isPrefixOf } from '../entry-rules.ts';
 import { blockWeight, entryWeight, TagIndex, withOwnBuffer } from '../memory/memory-shelf.ts';
 import type { StoredEntry } from '../store.ts';
+import { type Slab, type SmallBlock, SmallBlocks, smallBlockBytes } from './small-blocks.ts';
 
-/** One item in memory: the entries of a key, or one block. All items form one list, in the order of insertion. */
-interface Item {
+/** One item in memory. All items form one list, in the order of insertion. */
+class Item {
   /** Memory that the item takes, in bytes. */
   readonly weight: number;
   /** Whether the item was used since the hand last passed it. */
-  isUsed: boolean;
+  isUsed = false;
   newer: Item | undefined;
   older: Item | undefined;
-  readonly entries: readonly StoredEntry[] | undefined;
-  /** The key of the entries; empty for a block. */
-  readonly key: string;
-  /** The body of the block; undefined for entries. */
-  readonly body: ItemBody | undefined;
-  readonly index: number;
-  readonly bytes: Uint8Array | undefined;
+
+  constructor(weight: number) {
+    this.weight = weight;
+  }
 }
 
-interface ItemBody {
-  readonly generation: string;
-  /** Most bodies have one block. A Map for each body would cost more than the rest of it. */
-  first: Item | undefined;
-  more: Map<number, Item> | undefined;
+/** The entries of a key. */
+class EntriesItem extends Item {
+  readonly key: string;
+  readonly entries: readonly StoredEntry[];
+  /** Whether one of the entries has a tag. The metadata of others need not be read again when the item is removed. */
+  readonly hasTags: boolean;
+
+  constructor(weight: number, key: string, entries: readonly StoredEntry[]) {
+    super(weight);
+    this.key = key;
+    this.entries = entries;
+    this.hasTags = entries.some(({ metadata }) => metadata.tags !== undefined);
+  }
 }
+
+/** One block of a generation. A small one is in a slab, a larger one in `bytes`. */
+class BlockItem extends Item implements SmallBlock {
+  readonly generation: string;
+  readonly index: number;
+  readonly sizeBytes: number;
+  readonly bytes: Uint8Array | undefined;
+  slab: Slab | undefined;
+  offset = 0;
+
+  constructor(weight: number, generation: string, index: number, bytes: Uint8Array) {
+    super(weight);
+    this.generation = generation;
+    this.index = index;
+    this.sizeBytes = bytes.length;
+    this.bytes = bytes.length > smallBlockBytes ? withOwnBuffer(bytes) : undefined;
+  }
+}
+
+/** The blocks of a generation by index. Most bodies have one block, for which there is no Map. */
+type Body = BlockItem | Map<number, BlockItem>;
 
 /**
  * Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. A use only sets a bit and
@@ -39,8 +66,9 @@ interface ItemBody {
 export class MemoryTier {
   /** Maximum weight of all items, in bytes. */
   readonly maxSizeBytes: number;
-  readonly #entries = new Map<string, Item>();
-  readonly #bodies = new Map<string, ItemBody>();
+  readonly #entries = new Map<string, EntriesItem>();
+  readonly #bodies = new Map<string, Body>();
+  readonly #smallBlocks = new SmallBlocks();
   readonly #byTag = new TagIndex<StoredEntry>();
   #newest: Item | undefined;
   #oldest: Item | undefined;
@@ -75,10 +103,13 @@ export class MemoryTier {
   /** Keeps the entries of a key, in place of earlier ones. Entries that are larger than the whole bound are not kept. */
   keepEntries(key: string, entries: readonly StoredEntry[]): void {
     this.forgetEntries(key);
-    const weight = entries.reduce((sum, entry) => sum + entryWeight(key, entry.variant, entry.metadata), 0);
+    const weight = entries.reduce((sum, entry) => sum + keptEntryWeight(entry), 0);
     if (!this.#makeRoomFor(weight)) return;
-    for (const entry of entries) this.#byTag.add(entry, entry.metadata.tags);
-    this.#entries.set(key, this.#add({ key, entries, weight, body: undefined, index: 0, bytes: undefined }));
+    // The entry's own text of the key, so that there is one text and not two.
+    const item = new EntriesItem(weight, entries[0]?.key ?? key, entries);
+    if (item.hasTags) for (const entry of entries) this.#byTag.add(entry, entry.metadata.tags);
+    this.#add(item);
+    this.#entries.set(item.key, item);
   }
 
   /** Forgets the entries of a key. Blocks stay, because a generation's bytes never change. */
@@ -94,55 +125,49 @@ export class MemoryTier {
 
   /** Returns the entries in memory whose keys begin with a prefix. */
   prefixedEntries(prefix: string): readonly StoredEntry[] {
-    return [...this.#entries].flatMap(([key, { entries = [] }]) => (isPrefixOf(prefix, key) ? entries : []));
+    return [...this.#entries].flatMap(([key, { entries }]) => (isPrefixOf(prefix, key) ? entries : []));
   }
 
   /** Returns a block of a generation, or undefined. Counts as its use. */
   block(generation: string, index: number): Uint8Array | undefined {
     const body = this.#bodies.get(generation);
-    const item = body?.first?.index === index ? body.first : body?.more?.get(index);
-    if (item === undefined) return undefined;
+    const item = body instanceof BlockItem ? body : body?.get(index);
+    if (item === undefined || item.index !== index) return undefined;
     item.isUsed = true;
-    return item.bytes;
+    return item.bytes ?? this.#smallBlocks.bytesOf(item);
   }
 
   /** Checks whether a block of a generation is in memory. Does not count as its use. */
   hasBlock(generation: string, index: number): boolean {
-    const body = this.#bodies.get(generation);
-    return body?.first?.index === index || body?.more?.has(index) === true;
+    return this.#itemOf(generation, index) !== undefined;
   }
 
   /** Keeps a block, in place of an earlier one. A block that is larger than the whole bound is not kept. */
   keepBlock(generation: string, index: number, bytes: Uint8Array): void {
-    const before = this.#bodies.get(generation);
-    const earlier = before?.first?.index === index ? before.first : before?.more?.get(index);
+    const earlier = this.#itemOf(generation, index);
     if (earlier !== undefined) this.#remove(earlier);
-    const weight = blockWeight(bytes.length);
+    const weight = keptBlockWeight(bytes.length);
     if (!this.#makeRoomFor(weight)) return;
-    let body = this.#bodies.get(generation);
-    if (body === undefined) {
-      body = { generation, first: undefined, more: undefined };
-      this.#bodies.set(generation, body);
-    }
-    const own = withOwnBuffer(bytes);
-    const added = this.#add({ key: '', entries: undefined, weight, body, index, bytes: own });
-    if (body.first === undefined) body.first = added;
-    else {
-      body.more ??= new Map();
-      body.more.set(index, added);
-    }
+    const item = new BlockItem(weight, generation, index, bytes);
+    if (item.bytes === undefined) this.#smallBlocks.keep(item, bytes);
+    this.#add(item);
+    const body = this.#bodies.get(generation);
+    if (body instanceof Map) body.set(index, item);
+    else if (body === undefined) this.#bodies.set(generation, item);
+    else this.#bodies.set(generation, new Map([body, item].map((each) => [each.index, each])));
     this.#blockCount += 1;
   }
 
   /** Checks whether a block of this size in bytes fits without an eviction. */
   hasRoomFor(sizeBytes: number): boolean {
-    return this.#sizeBytes + blockWeight(sizeBytes) <= this.maxSizeBytes;
+    return this.#sizeBytes + keptBlockWeight(sizeBytes) <= this.maxSizeBytes;
   }
 
   /** Forgets everything. */
   clear(): void {
     for (const item of this.#entries.values()) this.#remove(item);
     this.#bodies.clear();
+    this.#smallBlocks.clear();
     this.#newest = undefined;
     this.#oldest = undefined;
     this.#hand = undefined;
@@ -150,15 +175,19 @@ export class MemoryTier {
     this.#blockCount = 0;
   }
 
-  #add(thing: Pick<Item, 'key' | 'entries' | 'weight' | 'body' | 'index' | 'bytes'>): Item {
-    const { key, entries, weight, body, index, bytes } = thing;
+  #itemOf(generation: string, index: number): BlockItem | undefined {
+    const body = this.#bodies.get(generation);
+    const item = body instanceof BlockItem ? body : body?.get(index);
+    return item?.index === index ? item : undefined;
+  }
+
+  #add(item: Item): void {
     const older = this.#newest;
-    const item: Item = { weight, isUsed: false, newer: undefined, older, entries, key, body, index, bytes };
+    item.older = older;
     if (older !== undefined) older.newer = item;
     this.#newest = item;
     this.#oldest ??= item;
-    this.#sizeBytes += weight;
-    return item;
+    this.#sizeBytes += item.weight;
   }
 
   /**
@@ -180,7 +209,7 @@ export class MemoryTier {
   }
 
   #remove(item: Item): void {
-    const { body, index, newer, older } = item;
+    const { newer, older } = item;
     if (this.#hand === item) this.#hand = newer;
     if (newer === undefined) this.#newest = older;
     else newer.older = older;
@@ -190,16 +219,22 @@ export class MemoryTier {
     item.newer = undefined;
     item.older = undefined;
     this.#sizeBytes -= item.weight;
-    if (body === undefined) {
+    if (item instanceof BlockItem) this.#removeBlock(item);
+    if (item instanceof EntriesItem) {
       this.#entries.delete(item.key);
-      for (const entry of item.entries ?? []) this.#byTag.delete(entry, entry.metadata.tags);
-      return;
+      if (item.hasTags) for (const entry of item.entries) this.#byTag.delete(entry, entry.metadata.tags);
     }
-    if (body.first === item) body.first = undefined;
-    else body.more?.delete(index);
-    // The map may have a newer body of the same generation by now.
-    const isEmpty = body.first === undefined && (body.more === undefined || body.more.size === 0);
-    if (isEmpty && this.#bodies.get(body.generation) === body) this.#bodies.delete(body.generation);
+  }
+
+  #removeBlock(item: BlockItem): void {
+    const { generation, index } = item;
+    const body = this.#bodies.get(generation);
+    if (body === item) this.#bodies.delete(generation);
+    else if (body instanceof Map && body.get(index) === item) {
+      body.delete(index);
+      if (body.size === 0) this.#bodies.delete(generation);
+    }
+    this.#smallBlocks.remove(item);
     this.#blockCount -= 1;
   }
 }
@@ -233,4 +268,24 @@ export class RecentTouches {
     this.#inWindow = 0;
     for (let at = 0; at < counterCount; at += 1) this.#counts[at] = (this.#counts[at] ?? 0) >> 1;
   }
+}
+
+/** The objects around a packed entry, in bytes: the entry, its place here, and what its hits have found out about it. */
+const packedOverheadBytes = 700;
+/** The objects around a block in a slab, in bytes. */
+const smallOverheadBytes = 216;
+
+/** Packs an entry if it can be packed, and returns what it then takes in memory without its blocks, in bytes. */
+export function keptEntryWeight(entry: StoredEntry): number {
+  const { key, variant } = entry;
+  const packedLength = entry.pack?.();
+  return packedLength === undefined
+    ? entryWeight(key, variant, entry.metadata)
+    : packedOverheadBytes + key.length + variant.length + packedLength;
+}
+
+/** Returns what a block takes in memory, in bytes. */
+export function keptBlockWeight(sizeBytes: number): number {
+  // On average an eighth of a slab belongs to removed blocks.
+  return sizeBytes > smallBlockBytes ? blockWeight(sizeBytes) : smallOverheadBytes + Math.ceil(sizeBytes * (9 / 8));
 }

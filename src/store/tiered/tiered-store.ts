@@ -319,27 +319,41 @@ class MemoryBefore implements TieredStore {
 /** An entry of the store below whose blocks may be in memory. Many entries are in memory, so they share methods and have no closures. */
 class TieredEntry implements StoredEntry {
   readonly key: string;
-  readonly variant: string;
   readonly generation: string;
-  readonly metadata: StoredResponse;
   readonly sizeBytes: number;
   readonly isComplete: boolean;
   readonly pinnedUntil: number | undefined;
+  knownByHits: object | undefined;
   readonly #below: StoredEntry;
   readonly #store: MemoryBefore;
   readonly #memory: MemoryTier;
 
   constructor(below: StoredEntry, store: MemoryBefore, memory: MemoryTier) {
     this.key = below.key;
-    this.variant = below.variant;
     this.generation = below.generation;
-    this.metadata = below.metadata;
     this.sizeBytes = below.sizeBytes;
     this.isComplete = below.isComplete;
     this.pinnedUntil = below.pinnedUntil;
+    this.knownByHits = undefined;
     this.#below = below;
     this.#store = store;
     this.#memory = memory;
+  }
+
+  get variant(): string {
+    return this.#below.variant;
+  }
+
+  get metadata(): StoredResponse {
+    return this.#below.metadata;
+  }
+
+  get fieldText(): string | undefined {
+    return this.#below.fieldText;
+  }
+
+  pack(): number | undefined {
+    return this.#below.pack?.();
   }
 
   /** Asks the store below first: it thereby learns that the entry is in use. */

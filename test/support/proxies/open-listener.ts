@@ -106,10 +106,13 @@ export async function openListener(
     now: () => testNow,
     ...(await carrierOptions(carrier, resources)),
     ...overrides,
-    handler: (request) => {
-      requests.push(request);
-      return handler(request);
-    },
+    handler: Object.assign(
+      (request: ProxyRequest) => {
+        requests.push(request);
+        return handler(request);
+      },
+      { hit: handler.hit },
+    ),
     limits: { ...testLimits, ...overrides.limits },
   };
   const listener = await open({ ...options, socket: await openSocket(place, '') });

@@ -111,6 +111,14 @@ export function createSteeredStore({
     const isDamaged = (index: number) => damaged.get(entry.generation) === index;
     return {
       ...entry,
+      // A tiered entry has these by getters, which a spread leaves out.
+      variant: entry.variant,
+      get metadata() {
+        return entry.metadata;
+      },
+      get fieldText() {
+        return entry.fieldText;
+      },
       peekBlock: (index) => (damaged.has(entry.generation) ? undefined : entry.peekBlock(index)),
       readNow: (...bytes) => (damaged.has(entry.generation) ? undefined : entry.readNow?.(...bytes)),
       canMove: (...bytes) => !damaged.has(entry.generation) && entry.canMove?.(...bytes) === true,
