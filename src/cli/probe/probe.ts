@@ -8,10 +8,10 @@ import { basePathOf, hostOfOrigin, type Origin } from '../../origin/origin.ts';
 import { createRouteOrigins } from '../../setup/origin.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
 import { openStatusLine } from '../terminal/status-line.ts';
-import { safeLine } from '../terminal/style.ts';
+import { safeLine, shareBar, timeLeftText } from '../terminal/style.ts';
 import { formatSections, printableJson, replaceTerminalControls, type Section } from '../text-sections.ts';
 import { type Finding, findAll } from './findings.ts';
-import { type Observations, observeOrigin } from './questions.ts';
+import { mostQuestions, type Observations, observeOrigin } from './questions.ts';
 
 /** The flags of the command. */
 export interface ProbeFlags {
@@ -82,6 +82,8 @@ export async function probePlace(
   };
   const url = new URL(route.origin.url);
   using status = openStatusLine(io);
+  const startedAt = io.now();
+  let answered = -1;
   const found = await observeOrigin({
     origin: await open(route.origin),
     http2Origin: isEncrypted ? await open({ ...route.origin, protocol: 'http2' }) : undefined,
@@ -89,7 +91,11 @@ export async function probePlace(
     fields: fieldsFor(url, header),
     now,
     signal: AbortSignal.timeout(ALL_MS),
-    onAsk: (method, added) => status.show(`asking: ${describeQuestion(method, place.target, added)}`),
+    onAsk(method, added) {
+      answered += 1;
+      const progress = formatQuestions(answered, mostQuestions(isEncrypted), (io.now() - startedAt) / 1000);
+      status.show(`${progress}  asking: ${describeQuestion(method, place.target, added)}`);
+    },
   });
   status[Symbol.dispose]();
   if ('kind' in found) {
@@ -140,6 +146,12 @@ function routeFor({ url, insecureTls }: { readonly url: string; readonly insecur
 
 function describeProblems(problems: readonly Problem[]): string {
   return problems.map(({ message }) => `<origin-url>: ${message}`).join('; ');
+}
+
+/** Formats how many of the requests are answered, and the time that the others take at the speed of these. */
+function formatQuestions(answered: number, most: number, seconds: number): string {
+  const left = answered === 0 ? '' : `, ${timeLeftText(((most - answered) * seconds) / answered)} left`;
+  return `${shareBar(answered / most, 16)}  ${answered} of at most ${most}${left}`;
 }
 
 /** Formats a request for the line of progress. */

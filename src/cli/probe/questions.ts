@@ -78,6 +78,9 @@ export interface ProbeRequest {
 const NO_VERSION = '"rangeway-probe"';
 const LONG_AGO = 'Thu, 01 Jan 1970 00:00:01 GMT';
 
+/** The number of requests at most; one of them is for TLS only. */
+export const mostQuestions = (isEncrypted: boolean): number => (isEncrypted ? 8 : 7);
+
 /** Sends the requests one after the other. Resolves with the failure where the first one is not answered. Never rejects. */
 export async function observeOrigin(inquiry: ProbeRequest): Promise<Observations | Failure> {
   const whole = await askOrigin(inquiry, 'GET', [], true);

@@ -42,6 +42,14 @@ async function probed(...argv: readonly string[]) {
   return { code, ...io.written };
 }
 
+/** Returns everything that a terminal gets. */
+async function shownOf(...argv: readonly string[]): Promise<string> {
+  const io = createFakeCliIo();
+  const stderr = { ...io.stderr, isTTY: true, columns: 200 };
+  await run(['probe', ...argv], { ...io, stderr, env: {} });
+  return io.written.stderr;
+}
+
 /** Returns the findings by topic. A `!` before a finding marks a lack. */
 async function findingsOf(answer: RequestListener): Promise<Record<string, string>> {
   const { url } = await openOrigin(answer);
@@ -82,6 +90,17 @@ const nothingLacks = {
   digest: 'none',
   tls: 'none',
 };
+
+describe('the progress of a probe', () => {
+  it('is a bar of its requests, with the time that is left, and is gone at the end', async () => {
+    const { url } = await openOrigin((request, response) => sendFilm(request, response, good));
+    const shown = await shownOf(`${url}/film.mp4`);
+    expect(shown).toContain(`${'░'.repeat(16)}  0 of at most 7  asking: GET /film.mp4`);
+    expect(shown).toContain('▓▓░░░░░░░░░░░░░░  1 of at most 7, 0 s left  asking: HEAD /film.mp4');
+    expect(shown).toContain('6 of at most 7, 0 s left  asking: GET /film.mp4  range: bytes=0-0  if-range: ');
+    expect(shown.endsWith('\r\u001b[2K')).toBe(true);
+  });
+});
 
 describe('the findings of a probe', () => {
   it.each<[what: string, answer: RequestListener, other: Record<string, string | undefined>]>([
