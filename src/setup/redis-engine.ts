@@ -3,8 +3,8 @@
 import type { EngineNode } from '../config/redis-schema.ts';
 import type { RedisStoreConfig } from '../config/schema.ts';
 import type { EngineAddress, EnginePlace } from '../store/redis/engine-links.ts';
-import { openRedisClient, type RedisClient } from '../store/redis/redis-client.ts';
-import { createRedisKeys, type RedisKeys } from '../store/redis/redis-keys.ts';
+import type { RedisClient } from '../store/redis/redis-client.ts';
+import type { RedisKeys } from '../store/redis/redis-keys.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { readSecret } from './secrets.ts';
 import { backgroundClock, secondsToMs } from './system.ts';
@@ -28,6 +28,11 @@ export async function openRedisEngine(store: RedisStoreConfig, emit: Emit): Prom
     store.password && readSecret(store.password),
     store.sentinelPassword && readSecret(store.sentinelPassword),
     store.tls ? readTlsFiles(store) : undefined,
+  ]);
+  // Loaded here, because the library takes a tenth of a second at a start without an engine.
+  const [{ openRedisClient }, { createRedisKeys }] = await Promise.all([
+    import('../store/redis/redis-client.ts'),
+    import('../store/redis/redis-keys.ts'),
   ]);
   const client = openRedisClient({
     place: placeOf(store, sentinelPassword),

@@ -9,7 +9,7 @@ import type { Config, RedisStoreConfig, StoreConfig } from '../config/schema.ts'
 import { readFlags } from '../store/disk/bodies/file-system.ts';
 import { openDiskStore } from '../store/disk/disk-store.ts';
 import { createMemoryStore } from '../store/memory/memory-store.ts';
-import { type EngineSharing, openRedisStore } from '../store/redis/redis-store.ts';
+import type { EngineSharing } from '../store/redis/redis-store.ts';
 import type { AnnounceChange, Sharing, Store } from '../store/store.ts';
 import { createMemoryTier } from '../store/tiered/memory-tier.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered/tiered-store.ts';
@@ -76,6 +76,7 @@ export async function openStore(
 }
 
 async function openTieredRedisStore(store: RedisStoreConfig, emit: Emit, machines?: EngineSharing): Promise<Store> {
+  const { openRedisStore } = await import('../store/redis/redis-store.ts');
   const engine = await openRedisEngine(store, emit);
   const { now } = systemClock;
   let tiered: TieredStore | undefined;
