@@ -288,7 +288,8 @@ function storeFlags(given: string | undefined) {
   ] as const;
 }
 
-function isEngineUrl(text: string): boolean {
+/** Whether a store is named by the URL of an engine. */
+export function isEngineUrl(text: string): boolean {
   return /^(?:rediss?|valkeys?|unix):/.test(text);
 }
 

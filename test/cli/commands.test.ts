@@ -172,7 +172,7 @@ describe('misuse exits with 2 and a hint', () => {
     ['rangeway: --origin-host: expected "origin", "keep" or a host name', origin, '--origin-host', 'http://x'],
     ['rangeway: --default-ttl: must be at most 31536000, found 86400000\n', origin, '--default-ttl', '1000d'],
     ['rangeway: --listen: expected [host:]port such as "8080"', origin, '--listen', 'here'],
-    ['rangeway: --store: expected "disk" or "memory", found "ram"\n', origin, '--store', 'ram'],
+    ['rangeway: --store: expected "disk", "memory" or "redis", found "ram"\n', origin, '--store', 'ram'],
     ['rangeway: --max-size: expected a size such as "512MiB" or "10GB", found "10G"\n', origin, '--max-size', '10G'],
     ['rangeway: --memory: must be at least 1MB\n', origin, '--memory', '10KB'],
     ['rangeway: --dir: applies to a store of type "disk" only\n', origin, '--store', 'memory', '--dir', 'x'],

@@ -18,7 +18,8 @@ export interface ChosenConfig {
         readonly maxSize: string;
         readonly memory: string;
       }
-    | { readonly type: 'memory'; readonly maxSize: string };
+    | { readonly type: 'memory'; readonly maxSize: string }
+    | { readonly type: 'redis'; readonly url: string; readonly memory: string };
   /** Undefined for the default: one process. */
   readonly workers: number | 'auto' | undefined;
   /** `socket`: only the socket in the store's directory. */
@@ -115,6 +116,21 @@ function storeMember({ store }: ChosenConfig): Member {
     const members = [{ comments: [], lines: member('type', 'memory') }, size];
     return { comments: ['Where responses are stored.'], lines: object('store', joinMembers(members, [])) };
   }
+  const memory: Member = {
+    comments: ['Memory for what is requested all the time.'],
+    lines: member('memoryBytes', store.memory),
+  };
+  if (store.type === 'redis') {
+    const url: Member = {
+      comments: ['How much it keeps is its own setting: maxmemory. A password: "password": "env:NAME" or "file:PATH".'],
+      lines: member('url', store.url),
+    };
+    const members = [{ comments: [], lines: member('type', 'redis') }, url, memory];
+    return {
+      comments: ['Where responses are stored: in Redis or Valkey, with memory in front.'],
+      lines: object('store', joinMembers(members, [])),
+    };
+  }
   const dir: Member =
     store.dir === undefined
       ? { comments: [`Without it: ${store.defaultDir}`], lines: member('dir', '/var/cache/rangeway'), isOut: true }
@@ -125,7 +141,7 @@ function storeMember({ store }: ChosenConfig): Member {
       comments: ['The most that is stored. Beyond it, what is not in use is evicted.'],
       lines: member('maxSizeBytes', store.maxSize),
     },
-    { comments: ['Memory for what is requested all the time.'], lines: member('memoryBytes', store.memory) },
+    memory,
   ];
   return {
     comments: ['Where responses are stored: on disk, with memory in front.'],

@@ -9,7 +9,7 @@ import { openSocket } from '../../listener/accept/bind.ts';
 import { gatherMachine } from '../doctor/gather-machine.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
 import { formatProbed, probePlace, readProbedPlace } from '../probe/probe.ts';
-import { resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts';
+import { isEngineUrl, resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts';
 import { optionSize, replaceTerminalControls, sizeText } from '../text-sections.ts';
 import { type ChosenConfig, formatConfigText, quoteForShell } from './config-text.ts';
 import { type AnswerInput, Dialogue } from './dialogue.ts';
@@ -49,6 +49,12 @@ export interface InitParts {
 
 /** The file that is written where none is named. Editors know comments in files with this ending. */
 export const defaultConfigFile = 'rangeway.jsonc';
+
+/** The engine of `--store redis`. */
+const defaultEngineUrl = 'redis://127.0.0.1:6379';
+
+const isEngine = (store: string | undefined): store is string =>
+  store !== undefined && (store === 'redis' || isEngineUrl(store));
 
 /** The command ends early: its reason was printed. */
 class Ended extends Error {
@@ -258,11 +264,12 @@ class Interview {
     const { store, dir } = this.#flags;
     const fallback = await this.#defaultDir();
     if (store === undefined && dir === undefined) {
-      const question = 'Where are responses stored? A directory, or "memory"';
+      const question = 'Where are responses stored? A directory, "memory", or the URL of Redis or Valkey';
       await this.#settleBy('--dir', undefined, question, fallback, async (answer) => {
         // No shell has replaced it.
         const path = answer.replace(/^~(?=\/|$)/, this.#io.home);
-        const given = answer === 'memory' ? { store: 'memory' } : answer === fallback ? {} : { dir: path };
+        const isType = answer === 'memory' || isEngineUrl(answer);
+        const given = isType ? { store: answer } : answer === fallback ? {} : { dir: path };
         const fault = await this.#faultOf(this.#origin, { ...this.#settled, ...given }, '--dir');
         if (fault === undefined) this.#settled = { ...this.#settled, ...given };
         return fault;
@@ -276,14 +283,18 @@ class Interview {
       await this.#settle('maxSize', '--max-size', 'How much is stored at most?', '256MB');
       return;
     }
-    const freeBytes = await freeBytesAt(resolve(this.#settled.dir ?? fallback));
+    if (!isEngine(this.#settled.store)) await this.#settleDiskSize(this.#settled.dir ?? fallback);
+    const { memoryBytes, memoryLimitBytes = memoryBytes } = gatherMachine(this.#io.env, this.#parts.now);
+    const tier = optionSize(Math.min(mostTierBytes, Math.min(memoryBytes, memoryLimitBytes) / 8));
+    await this.#settle('memory', '--memory', 'How much memory for what is requested all the time?', tier);
+  }
+
+  async #settleDiskSize(dir: string): Promise<void> {
+    const freeBytes = await freeBytesAt(resolve(dir));
     const free = freeBytes === undefined ? '' : ` ${sizeText(freeBytes)} are free there`;
     // A fifth stays free for other programs.
     const size = Math.min(mostBytes, (freeBytes ?? mostBytes) * 0.8);
     await this.#settle('maxSize', '--max-size', `How much is stored at most?${free}`, optionSize(size));
-    const { memoryBytes, memoryLimitBytes = memoryBytes } = gatherMachine(this.#io.env, this.#parts.now);
-    const tier = optionSize(Math.min(mostTierBytes, Math.min(memoryBytes, memoryLimitBytes) / 8));
-    await this.#settle('memory', '--memory', 'How much memory for what is requested all the time?', tier);
   }
 
   /** The directory that the server uses where none is named. */
@@ -363,13 +374,15 @@ class Interview {
       store:
         store === 'memory'
           ? { type: 'memory', maxSize }
-          : {
-              type: 'disk',
-              dir: dir === undefined ? undefined : this.#fromFile(resolve(dir)),
-              defaultDir: 'rangeway/<host>-<port> in $XDG_CACHE_HOME or ~/.cache',
-              maxSize,
-              memory,
-            },
+          : isEngine(store)
+            ? { type: 'redis', url: isEngineUrl(store) ? store : defaultEngineUrl, memory }
+            : {
+                type: 'disk',
+                dir: dir === undefined ? undefined : this.#fromFile(resolve(dir)),
+                defaultDir: 'rangeway/<host>-<port> in $XDG_CACHE_HOME or ~/.cache',
+                maxSize,
+                memory,
+              },
       workers: workers === undefined || workers === 'auto' ? workers : Number(workers),
       admin,
     };

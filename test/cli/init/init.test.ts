@@ -116,6 +116,11 @@ describe('init --yes', () => {
   it.each<[flags: InitFlags, want: object]>([
     [{ store: 'memory' }, { store: { type: 'memory', maxSizeBytes: 256e6 } }],
     [{ store: 'memory', maxSize: '1GB' }, { store: { type: 'memory', maxSizeBytes: 1e9 } }],
+    [
+      { store: 'redis', memory: '1GB' },
+      { store: { type: 'redis', url: { node: { host: '127.0.0.1', port: 6379 } }, memoryBytes: 1e9 } },
+    ],
+    [{ store: 'rediss://a.example/2' }, { store: { type: 'redis', url: { node: { host: 'a.example' } }, tls: true } }],
     [{ admin: 'off' }, { admin: 'off' }],
     [{ admin: '9180', adminToken: 'env:TOKEN' }, { admin: { token: { kind: 'env', name: 'TOKEN' } } }],
     [{ admin: 'unix:/run/admin.sock' }, { admin: { listen: { kind: 'unix', path: '/run/admin.sock' } } }],
@@ -179,7 +184,7 @@ describe('init --yes', () => {
     ['--insecure-tls: applies to an https:// origin only', { yes: true, origin: deadOrigin, insecureTls: true }],
     ['--path: expected a path that begins with "/"', { yes: true, origin: deadOrigin, path: 'film' }],
     ['--listen: expected [host:]port', { yes: true, origin: deadOrigin, probe: false, listen: 'here' }],
-    ['--store: expected "disk" or "memory"', { yes: true, origin: deadOrigin, probe: false, store: 'ram' }],
+    ['--store: expected "disk", "memory" or "redis"', { yes: true, origin: deadOrigin, probe: false, store: 'ram' }],
     [
       '--dir: applies to a store of type "disk" only',
       { yes: true, origin: deadOrigin, probe: false, store: 'memory', dir: 'x' },
@@ -260,7 +265,7 @@ describe('on a terminal', () => {
     origin: 'such as http://127.0.0.1:3000: ',
     path: 'Best a large file [/]: ',
     listen: '0.0.0.0:PORT is for other machines [127.0.0.1:',
-    store: 'A directory, or "memory" [',
+    store: 'A directory, "memory", or the URL of Redis or Valkey [',
     size: 'How much is stored at most?',
     memory: 'requested all the time? [',
     admin: 'also those with a token [socket]: ',
