@@ -23,7 +23,8 @@ const thorough = [
   'test/process/{reload,secrets,systemd,terminal-output,workers,workers-fill}.test.ts',
   'test/scenario/{random-ranges,random-traffic-disk}.test.ts',
   'test/store/{disk-store-kill,sharing-processes}.test.ts',
-  'test/wire/{http2-storm,over-*}.test.ts',
+  'test/wire/http2-storm.test.ts',
+  'test/wire/over-*.test.ts',
 ];
 
 /** Test files of the packages, which are built for them. */

@@ -53,6 +53,9 @@ function packageDirectory(moduleId: string): string | undefined {
   return directory;
 }
 
+/** Packages under the MIT licence that lack the file with it, and the copyright notices in their repositories. */
+const notices: Readonly<Record<string, string>> = { '@redis/client': 'Copyright (c) 2022-2025, Redis, inc.' };
+
 function readPackage(directory: string): BundledPackage {
   const { name, version, license } = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')) as {
     readonly name: string;
@@ -60,6 +63,15 @@ function readPackage(directory: string): BundledPackage {
     readonly license?: unknown;
   };
   const file = readdirSync(directory).find((each) => /^(?:licen[cs]e|copying)(?:\.(?:md|txt))?$/i.test(each));
-  if (file === undefined || typeof license !== 'string') throw new Error(`${name} does not state its licence`);
-  return { name, version, licence: license, licenceText: readFileSync(join(directory, file), 'utf8') };
+  const notice = license === 'MIT' ? notices[name] : undefined;
+  if (typeof license !== 'string' || (file === undefined && notice === undefined)) {
+    throw new Error(`${name} does not state its licence`);
+  }
+  const licenceText = file === undefined ? mitText(notice ?? '') : readFileSync(join(directory, file), 'utf8');
+  return { name, version, licence: license, licenceText };
+}
+
+/** Returns the text of the MIT licence, which is our own licence, too, with another copyright notice. */
+function mitText(notice: string): string {
+  return readFileSync(new URL('../../LICENSE', import.meta.url), 'utf8').replace(/^Copyright .*$/m, notice);
 }

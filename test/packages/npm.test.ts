@@ -63,7 +63,7 @@ describe('the files', () => {
     const known = [
       /^(?:LICENSE|README\.md|CHANGELOG\.md|SECURITY\.md|package\.json|config\.(?:schema|example)\.json)$/,
       /^bin\/[\w-]+\.js$/,
-      /^examples\/[\w.-]+\.(?:ts|conf|cfg|yaml|sh)$/,
+      /^examples\/[\w.-]+\.(?:ts|conf|cfg|json|yaml|sh)$/,
       /^assets\/demo\/[\w.-]+$/,
       /^docs\/(?:[\w-]+\.md|images\/[\w-]+\.(?:png|svg))$/,
       /^packaging\/systemd\/rangeway\.(?:service|socket)$/,

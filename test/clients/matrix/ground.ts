@@ -109,7 +109,7 @@ function logSince({ log }: Relay, prefix: string): UseLog {
 }
 
 /** What the buffers of two connections and a relay may hold when Rangeway ends transfers, some of them at a time. */
-const lostBytes = 3_000_000;
+const lostBytes = 6_000_000;
 
 /**
  * Returns the most bytes that an origin may send for a client through Rangeway: each file once, or as often as the origin cuts it,
