@@ -1,7 +1,7 @@
 /**
  * Connections between the members of a fleet on several machines: TLS 1.3 with a pre-shared key (RFC 8446 §2.2). Each process draws
- * a key when it starts, and only its leases in the engine tell it. So nothing that comes over a connection is looked at before both
- * ends have shown that they can read the engine, and whoever can read and write the engine needs no peer to change the cache.
+ * a key when it starts, and only its leases in the engine tell it. Both ends prove by the handshake that they can read the engine;
+ * no byte is parsed before that. An attacker who can write to the engine can change the cache without a peer.
  */
 
 import { randomBytes } from 'node:crypto';

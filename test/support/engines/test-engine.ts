@@ -1,8 +1,8 @@
 /** A redis-server of a test file, and connections to it that end with it. */
 
-import { openRedisClient, type RedisClient } from '../../../src/store/redis/redis-client.ts';
-import { realClock } from '../clocks/real-clock.ts';
+import type { RedisClient } from '../../../src/store/redis/redis-client.ts';
 import { type RedisServer, startRedisServer } from './redis-server.ts';
+import { beginTestClient } from './test-client.ts';
 
 /** A running engine. */
 export class TestEngine implements AsyncDisposable {
@@ -24,17 +24,7 @@ export class TestEngine implements AsyncDisposable {
 
   /** Opens the connections of one process. */
   async connect(): Promise<RedisClient> {
-    const client = openRedisClient({
-      place: { kind: 'server', address: this.server },
-      username: undefined,
-      password: undefined,
-      database: 0,
-      tls: undefined,
-      connectTimeoutMs: 5000,
-      commandTimeoutMs: 5000,
-      queueBytes: 64_000_000,
-      clock: realClock,
-    });
+    const client = beginTestClient({ kind: 'server', address: this.server });
     this.#clients.push(client);
     await client.started;
     return client;
