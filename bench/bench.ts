@@ -131,13 +131,14 @@ async function printProfile({ workload, peers }: WorkloadResult, profileDir: str
 function findPeers(options: BenchOptions, profileDir: string): readonly Peer[] {
   const { peers: wanted, against, isCopyingToo, isProfiled } = options;
   const nodeArgs = isProfiled ? profileArgs(profileDir) : [];
-  const peers = [rangewayPeer({ name: 'rangeway', root, nodeArgs, sendsFiles: true })];
-  if (isCopyingToo) peers.push(rangewayPeer({ name: 'rangeway-copying', root, nodeArgs: [], sendsFiles: false }));
+  // Without node:ffi there is no sendfile, as with Node 24 or over TLS; all other options are the same.
+  const copying = rangewayPeer({ name: 'rangeway-copying', root, nodeArgs: [...nodeArgs, '--no-experimental-ffi'] });
+  if (isProfiled) return [isCopyingToo ? copying : rangewayPeer({ name: 'rangeway', root, nodeArgs })];
+  const peers = [rangewayPeer({ name: 'rangeway', root, nodeArgs })];
+  if (isCopyingToo) peers.push(copying);
   if (against !== undefined) {
-    peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [], sendsFiles: true }));
+    peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [] }));
   }
-  // A profile covers Rangeway alone.
-  if (isProfiled) return peers;
   for (const found of [findNginx(), findVarnish(), findTrafficServer()]) {
     const { name } = found.kind === 'found' ? found.peer : found;
     if (wanted !== undefined && !wanted.includes(name)) continue;

@@ -42,7 +42,7 @@ export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N]
   --load L        wrk or node, instead of the best generator for each workload
   --peers P,…     only these of nginx, varnish and traffic-server
   --against DIR   a second Rangeway, from another checkout
-  --copying       a second Rangeway, without store.sendfile
+  --copying       a second Rangeway, where sendfile cannot be used; with --profile, only this one
   --profile W,…   these workloads with Rangeway alone: writes a profile of V8 for each, and prints its functions by self time`;
 
 /** Long enough to check that all requests are hits. */

@@ -15,22 +15,18 @@ export interface Checkout {
   readonly root: string;
   /** Arguments of Node itself. */
   readonly nodeArgs: readonly string[];
-  /** Whether `store.sendfile` is on, as nginx's sendfile is. A checkout without the option ignores it. */
-  readonly sendsFiles: boolean;
 }
 
 /** Returns Rangeway from a checkout as a peer. Requests are logged only where a workload wants that, as with nginx. */
-export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Peer {
+export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-  const sendfile = sendfileOptions(root);
   return {
     name,
     version: `${version} on Node ${process.versions.node}`,
     async start(place) {
       const file = join(place.dir, 'rangeway.json');
       if (place.isGuarded) await writeFile(join(place.dir, 'tokens'), `bench:${bearerToken}\n`, { mode: 0o600 });
-      const store = sendsFiles ? sendfile.on : sendfile.off;
-      await writeFile(file, JSON.stringify(configuration(place, store, sendsFiles)));
+      await writeFile(file, JSON.stringify(configuration(place)));
       const program = join(root, 'bin/rangeway.js');
       const command = [process.execPath, ...nodeArgs, program, 'serve', '--config', file];
       return await startServer(command, place);
@@ -42,17 +38,6 @@ export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Pe
   };
 }
 
-/** Returns the store options that turn sendfile on and off in a checkout; empty ones where it has no such option. */
-function sendfileOptions(root: string): Readonly<Record<'on' | 'off', { sendfile?: boolean }>> {
-  const schema = readFileSync(join(root, 'config.schema.json'), 'utf8');
-  const [, option] = /"sendfile": \{([^}]*)\}/.exec(schema) ?? [];
-  if (option === undefined) return { on: {}, off: {} };
-  const isNamed = option.includes('"enum"');
-  // The other checkout may have another type for this option.
-  const as = (value: unknown) => ({ sendfile: value as boolean });
-  return isNamed ? { on: as('on'), off: as('off') } : { on: as(true), off: as(false) };
-}
-
 /** Returns the route options of a guarded peer: access, CORS and rate limit. */
 function guard(dir: string): Omit<ConfigInput['routes'][number], 'origin'> {
   return {
@@ -62,21 +47,20 @@ function guard(dir: string): Omit<ConfigInput['routes'][number], 'origin'> {
   };
 }
 
-function configuration(place: PeerPlace, sendfile: { sendfile?: boolean }, sendsFiles: boolean): ConfigInput {
+function configuration(place: PeerPlace): ConfigInput {
   const { port, originPort, dir, memoryBytes, workers, certificate, isDefault, isLogged, isGuarded } = place;
   const address = `127.0.0.1:${port}`;
   return {
     listen: certificate === undefined ? address : [{ address, tls: { certificates: [certificate] } }],
     workers,
     store: isDefault
-      ? { dir: join(dir, 'cache'), ...(!sendsFiles && sendfile) }
+      ? { dir: join(dir, 'cache') }
       : {
           type: 'disk',
           dir: join(dir, 'cache'),
           maxSizeBytes: cacheSizeBytes,
           memoryBytes,
           blockSizeBytes: blockBytes,
-          ...sendfile,
         },
     // All connections come from one address, which counts as one client.
     limits: { connectionsPerClient: 0 },

@@ -170,14 +170,21 @@ export abstract class CachedFields {
   text: string | false | undefined;
   moreText = '';
   hasDate = false;
-  /** As HTTP/2 writes them; `false` where they cannot be written, undefined until they were made. */
-  section: { readonly text: string; readonly hasDate: boolean } | false | undefined;
+  /** As HTTP/2 writes them; undefined until they were made. */
+  section: CachedSection | undefined;
   /** The result of `lines`, where it is needed again and again. */
   kept: Fields | undefined;
   /** A text that is in memory anyway: `text` should be this one where the lines begin with it. */
   abstract readonly storedText: string | undefined;
   /** Returns the field lines. They may be made anew on each call, because a listener keeps its own form of them. */
   abstract lines(): Fields;
+}
+
+/** Fields as HTTP/2 writes them. */
+export interface CachedSection {
+  /** `false` where they cannot be written; undefined where they must be made again. */
+  text: string | false | undefined;
+  readonly hasDate: boolean;
 }
 
 /** A response from memory that can be written at once. */

@@ -2,7 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
-import { encodeLines, formatHead, http2Lines } from '../../src/listener/http2/hpack.ts';
+import { CachedFields, type Hit } from '../../src/http/message.ts';
+import { encodeLines, formatHead, formatHitHead, http2Lines } from '../../src/listener/http2/hpack.ts';
 import { decodeFields } from '../support/clients/h2-hpack.ts';
 import { testNow } from '../support/proxies/open-listener.ts';
 
@@ -81,5 +82,44 @@ describe('a head', () => {
   ])('is formatted %s', (_name, lines, contentLength, head) => {
     const section = formatHead(206, encodeLines(lines), contentLength, testNow);
     expect(decodeFields(Buffer.from(section, 'latin1')).flat()).toEqual(head);
+  });
+});
+
+describe('the head of a hit', () => {
+  class CountedFields extends CachedFields {
+    readonly storedText = undefined;
+    made = 0;
+
+    lines(): Fields {
+      this.made += 1;
+      return [['etag', '"x"']];
+    }
+  }
+
+  const headOf = (fields: CachedFields) => {
+    const hit = {
+      status: 200,
+      fields,
+      ageSeconds: 1,
+      cacheStatus: 'rangeway; hit',
+      more: [],
+      sizeBytes: 4,
+      chunks: [],
+    };
+    return formatHitHead({ ...hit, contentRange: undefined } as unknown as Hit, testNow);
+  };
+
+  it('is made of fields that are encoded once', () => {
+    const fields = new CountedFields();
+    expect(headOf(fields)).toBe(headOf(fields));
+    expect(fields.made).toBe(1);
+  });
+
+  it('is the same after many others, for which its encoded fields were dropped', () => {
+    const fields = new CountedFields();
+    const head = headOf(fields);
+    for (let other = 0; other < 10_000; other += 1) headOf(new CountedFields());
+    expect(headOf(fields)).toBe(head);
+    expect(fields.made).toBe(2);
   });
 });

@@ -5,7 +5,7 @@
 
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Fields } from '../../http/fields.ts';
-import type { Hit } from '../../http/message.ts';
+import type { CachedSection, Hit } from '../../http/message.ts';
 import { formatHttpDate } from '../../semantics/http-date.ts';
 import { isFramingField } from '../respond.ts';
 
@@ -411,24 +411,45 @@ export function formatHead(
 /** Formats the field section of a hit; undefined where a field cannot be written. `now` in epoch milliseconds. */
 export function formatHitHead(hit: Hit, now: number): string | undefined {
   const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes } = hit;
-  fields.section ??= encodeKept(fields.lines());
-  if (fields.section === false) return undefined;
-  let text = `${fields.section.text}${encodeField('age', String(ageSeconds))}${encodeField('cache-status', cacheStatus)}`;
+  if (fields.section?.text === undefined) fields.section = lastSections.keep(encodeForHits(fields.lines()));
+  const section = fields.section;
+  if (section.text === false) return undefined;
+  let text = `${section.text}${encodeField('age', String(ageSeconds))}${encodeField('cache-status', cacheStatus)}`;
   for (const [name, value] of more) text += encodeField(name, value);
   if (contentRange !== undefined) text += encodeField('content-range', contentRange);
-  return formatHead(status, { text, hasDate: fields.section.hasDate }, sizeBytes, now);
+  return formatHead(status, { text, hasDate: section.hasDate }, sizeBytes, now);
 }
 
-/** Encodes the fields that hits of one stored response share; false where a field cannot be written. */
-function encodeKept(fields: Fields): EncodedFields | false {
+/** Encodes the fields that hits of one stored response share. The text is `false` where a field cannot be written. */
+function encodeForHits(fields: Fields): CachedSection {
   try {
     const { text, hasDate } = encodeLines(http2Lines(fields));
     // Flattens the string: V8 would keep all the parts that it was concatenated from.
     return { text: Buffer.from(text, 'latin1').toString('latin1'), hasDate };
   } catch {
-    return false;
+    return { text: false, hasDate: false };
   }
 }
+
+/**
+ * The sections that were encoded last. Each new one takes the place of the oldest, whose text is dropped and encoded again for its
+ * next hit: a text for each entry would take a third more memory.
+ */
+class LastSections {
+  readonly #sections = new Array<CachedSection | undefined>(8192).fill(undefined);
+  #next = 0;
+
+  /** Keeps a section; returns it. */
+  keep(section: CachedSection): CachedSection {
+    const oldest = this.#sections[this.#next];
+    if (oldest !== undefined) oldest.text = undefined;
+    this.#sections[this.#next] = section;
+    this.#next = (this.#next + 1) % this.#sections.length;
+    return section;
+  }
+}
+
+const lastSections = new LastSections();
 
 /** Encodes lines. Checks nothing. */
 export function encodeLines(lines: Http2Lines): EncodedFields {
