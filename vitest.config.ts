@@ -21,6 +21,7 @@ const thorough = [
   'test/origin/timeouts.test.ts',
   'test/process/{client-limits,fields,large-body,leaks,load,log,machines,ranges-from-disk}.test.ts',
   'test/process/{reload,secrets,systemd,terminal-output,workers,workers-fill}.test.ts',
+  'test/recipes/!(index).test.ts',
   'test/scenario/{random-ranges,random-traffic-disk}.test.ts',
   'test/store/{disk-store-kill,sharing-processes}.test.ts',
   'test/wire/http2-storm.test.ts',

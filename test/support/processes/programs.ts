@@ -45,15 +45,16 @@ export function itWith(programs: readonly string[], name: string, test: () => Pr
   });
 }
 
-/** Runs a program to its end in a directory. Resolves with any exit code. Rejects where it takes longer than `limitMs`. */
+/** Runs a program to its end in a directory, by default for half a minute at most. Resolves with any exit code. Rejects where it takes longer. */
 export function runProgram(
   program: string,
   args: readonly string[],
   cwd: string,
   limitMs = timeoutMs / 2,
+  env: NodeJS.ProcessEnv = process.env,
 ): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
-    const options = { cwd, encoding: 'buffer', maxBuffer: 64 * 1024 * 1024, timeout: limitMs } as const;
+    const options = { cwd, encoding: 'buffer', maxBuffer: 64 * 1024 * 1024, timeout: limitMs, env } as const;
     execFile(program, args, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : error.code;
       if (typeof code === 'number') resolve({ code, stdout, stderr: stderr.toString() });

@@ -71,12 +71,16 @@ export function startActivated(
 }
 
 /**
- * Runs a shell command in the project's directory. A signal goes to all processes of the command, as Ctrl-C does. `ended`
- * resolves when the last one has ended.
+ * Runs a shell command, by default in the project's directory. A signal goes to all processes of the command, as Ctrl-C does.
+ * `ended` resolves when the last one has ended.
  */
-export function startLine(line: string, environment: NodeJS.ProcessEnv = {}): RangewayProcess {
+export function startLine(
+  line: string,
+  environment: NodeJS.ProcessEnv = {},
+  cwd: string = projectDirectory,
+): RangewayProcess {
   const child = spawn('sh', ['-c', line], {
-    cwd: projectDirectory,
+    cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...environment },
     detached: true,
