@@ -2,11 +2,11 @@
 
 import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { chromium } from 'playwright-core';
 import { expect } from 'vitest';
-import { findProgram, itWith } from '../support/processes/programs.ts';
+import { itWith } from '../support/processes/programs.ts';
 import { projectDirectory } from '../support/processes/rangeway-process.ts';
 import { Recipe } from '../support/recipes/recipe.ts';
+import { withPage } from './browser.ts';
 
 const film = join(projectDirectory, 'assets/demo/range-test.mp4');
 
@@ -27,9 +27,7 @@ itWith(['python3', 'curl', 'ffmpeg', 'chromium'], 'docs/recipes/video.md', async
   expect((await readFile(join(recipe.dir, 'part.bin'))).equals(bytes.subarray(1_000_000, 2_000_000))).toBe(true);
   expect((await readFile(join(recipe.dir, 'picture.png'))).subarray(1, 4).toString()).toBe('PNG');
 
-  const browser = await chromium.launch({ executablePath: findProgram('chromium') ?? '', args: ['--no-sandbox'] });
-  try {
-    const page = await browser.newPage();
+  await withPage(async (page) => {
     await page.goto(`http://127.0.0.1:${recipe.port(8080)}/player.html`);
     const seek = `async (second) => {
       const video = document.querySelector('video');
@@ -40,9 +38,7 @@ itWith(['python3', 'curl', 'ffmpeg', 'chromium'], 'docs/recipes/video.md', async
       return [video.currentTime, video.readyState >= 2];
     }`;
     for (const second of [45, 5]) expect(await page.evaluate(`(${seek})(${second})`)).toEqual([second, true]);
-  } finally {
-    await browser.close();
-  }
+  });
   // The whole film once, and the page of the player.
   const atOrigin = recipe.server('python3').output();
   expect(atOrigin.match(/"GET \/film\.mp4 /g)).toHaveLength(1);
