@@ -21,6 +21,9 @@ itWith(['python3', 'curl', 'openssl'], 'docs/recipes/media-edge.md', async () =>
   await recipe.follow();
   expect(recipe.left).toEqual([]);
   // One transfer of each URL, and no signature reaches the origin.
-  const requests = recipe.server('python3').output().match(/"GET .*?"/g);
+  const requests = recipe
+    .server('python3')
+    .output()
+    .match(/"GET .*?"/g);
   expect(requests).toEqual(['"GET /film.mp4 HTTP/1.1"', '"GET /film.mp4?quality=high HTTP/1.1"']);
 });

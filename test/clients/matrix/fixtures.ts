@@ -101,7 +101,7 @@ async function makeMedia(dir: string, source: string): Promise<number> {
 const about = { name: packageName, version: packageVersion, type: 'module', main: 'index.js' };
 
 /** Writes the index that npm reads, for a registry whose path is this at the server: an index has absolute paths of its packages. */
-export async function writeNpmIndex({ dir }: Fixtures, path: string): Promise<void> {
+export async function writeNpmIndex({ dir }: Pick<Fixtures, 'dir'>, path: string): Promise<void> {
   const tarball = await readFile(join(dir, 'npm', `${packageName}.tgz`));
   const integrity = `sha512-${createHash('sha512').update(tarball).digest('base64')}`;
   // npm puts its registry in place of this host.
@@ -112,7 +112,7 @@ export async function writeNpmIndex({ dir }: Fixtures, path: string): Promise<vo
 }
 
 /** Makes the packages of an index each for npm (`npm/`) and pip (`simple/`). */
-async function makePackages(dir: string): Promise<void> {
+export async function makePackages(dir: string): Promise<void> {
   const tarball = gzipSync(makeTar({ 'package/package.json': JSON.stringify(about), 'package/index.js': packageText }));
   await mkdir(join(dir, 'npm'));
   await writeFile(join(dir, 'npm', `${packageName}.tgz`), tarball);
