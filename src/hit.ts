@@ -39,6 +39,7 @@ import type { StoredResponse } from './http/stored-response.ts';
 import { createInquiry, createPlainRouter, policyOf, routeRequest } from './routing/inquiry.ts';
 import type { Route } from './routing/router.ts';
 import { formatCacheStatus } from './semantics/cache-status.ts';
+import { mayAddLength } from './semantics/head-length.ts';
 import { isAnonymous } from './semantics/identity.ts';
 import { formatContentRange } from './semantics/range.ts';
 import { isForAll, reuseTerms } from './semantics/reuse.ts';
@@ -176,6 +177,7 @@ class PreparedHit extends CachedFields {
   readonly #nominated: StoredResponse['nominated'];
   readonly #isForAll: boolean;
   #selectable: Selectable | undefined;
+  #tellsLength: boolean | undefined;
   #others: Map<string, CachedFields> | undefined;
 
   constructor(entry: StoredEntry, rules: HitRules) {
@@ -212,6 +214,12 @@ class PreparedHit extends CachedFields {
     return this.#selectable;
   }
 
+  /** Whether a HEAD gets the length. */
+  get tellsLength(): boolean {
+    this.#tellsLength ??= mayAddLength(this.#entry.metadata.fields);
+    return this.#tellsLength;
+  }
+
   /** Returns the fields of one kind of response, as the client gets them. */
   fieldsFor(kind: ReuseKind, { method, origin }: PlainHead, { scheme }: PlainSource): CachedFields {
     const { present, isSingledOut } = this.rules.gate;
@@ -237,7 +245,7 @@ class PreparedHit extends CachedFields {
     const sinceMs = now - this.responseAt;
     // Where the clock was set back, the full path decides.
     if (sinceMs >= this.freshMs || sinceMs < 0) return false;
-    if (this.#nominated.length > 0 && !matchesNominated(this.#nominated, encodingField(head))) return false;
+    if (this.#nominated.length > 0 && !matchesNominated(this.#nominated, encodingField(head, this.rules))) return false;
     return this.#isForAll || isAnonymous(head.readFields(), this.rules.policy.identityFields);
   }
 }
@@ -284,7 +292,11 @@ class HitStatusTexts {
 
 const statusTexts = new HitStatusTexts();
 
-function encodingField({ acceptEncoding }: PlainHead): Fields {
+const noCoding: Fields = [['accept-encoding', 'identity']];
+
+/** The Accept-Encoding by which variants are chosen. "normalise" is left to the full path, unless the client sends the normal form. */
+function encodingField({ acceptEncoding }: PlainHead, { route }: HitRules): Fields {
+  if (route.cache.acceptEncoding === 'identity') return noCoding;
   return acceptEncoding === undefined ? noFields : [['accept-encoding', acceptEncoding]];
 }
 
@@ -339,7 +351,9 @@ function select(found: Found): Selected | undefined {
     }
     if (selection.kind !== 'whole') return undefined;
   }
-  if (head.method === 'HEAD') return { status: 200, kind: 'head', sizeBytes, chunks: noChunks };
+  if (head.method === 'HEAD') {
+    return prepared.tellsLength ? { status: 200, kind: 'head', sizeBytes, chunks: noChunks } : undefined;
+  }
   return selectSpan(found, { start: 0, end: sizeBytes }, undefined);
 }
 

@@ -7,6 +7,7 @@
 import type { Span } from '../bytes/span.ts';
 import { hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { mayAddLength } from '../semantics/head-length.ts';
 import { LogThrottle } from '../store/log-throttle.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
 import type { Answer, Representation } from './answer.ts';
@@ -314,11 +315,11 @@ class StoreCache implements Cache {
   }
 }
 
-/** Whether the response to a HEAD has no length, although the response to a GET may be stored. */
+/** Whether the response to a HEAD has no length but may have one, and the response to a GET may be stored. */
 function lacksLength(answer: Answer): boolean {
   if (answer.kind !== 'relay' || answer.relay.isStorable !== true) return false;
   const { status, fields } = answer.relay.response;
-  return status === 200 && !hasField(fields, 'content-length');
+  return status === 200 && !hasField(fields, 'content-length') && mayAddLength(fields);
 }
 
 /** Adds to an answer the names that kept a stored response from its request, if there are any. */

@@ -189,10 +189,10 @@ export const cacheSchema = z
     key,
     identityFields,
     acceptEncoding: z
-      .enum(['asSent', 'normalise'])
+      .enum(['asSent', 'normalise', 'identity'])
       .default('asSent')
       .describe(
-        'The Accept-Encoding that the origin gets (RFC 9110 §12.5.3): "asSent": that of the client; "normalise": those of zstd, br and gzip that the client accepts, in that order, or "identity". With "normalise" few variants are stored where Vary has Accept-Encoding.',
+        'The Accept-Encoding that the origin gets (RFC 9110 §12.5.3): "asSent": that of the client; "normalise": those of zstd, br and gzip that the client accepts, in that order, or "identity". With "normalise" few variants are stored where Vary has Accept-Encoding. "identity" asks for no content coding: for media, archives and data files, so that HEAD, GET and ranges are about the same bytes, whatever an origin would compress.',
       ),
     bypass,
     rangeReuseSeconds: secondsOption(0, 86_400)

@@ -84,7 +84,7 @@ const fill = z
       .enum(['origin', 'fetch'])
       .default('origin')
       .describe(
-        'How HEAD is answered where the origin states no length and nothing is stored: "origin": without a length; "fetch": the body is fetched into the store, and HEAD waits up to lengthWaitSeconds for its length. "fetch" is for clients that look for a length before they ask for ranges, such as GDAL; each HEAD can then cost the origin a whole body.',
+        'How HEAD is answered where the origin states no length and nothing is stored: "origin": without a length; "fetch": the body is fetched into the store, and HEAD waits up to lengthWaitSeconds for its length. "fetch" is for clients that look for a length before they ask for ranges, such as GDAL; each HEAD can then cost the origin a whole body. A response with a content coding gets no length in either case, unless the origin states it.',
       ),
     resumeAttempts: countOption(0, 100)
       .default(6)

@@ -10,6 +10,7 @@ import type { Body, BodyStream, ProxyRequest, ProxyResponse } from '../http/mess
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts';
 import { withReprDigest } from '../semantics/digest.ts';
+import { mayAddLength } from '../semantics/head-length.ts';
 import { type EarlySelection, formatContentRange, type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
 import { type BodyPart, bodyOfParts, sizeOfParts, unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './problem.ts';
@@ -107,8 +108,12 @@ class Deliverer {
   }
 
   #whole(): ProxyResponse | Promise<ProxyResponse> {
-    const isUnknown = this.#request.method === 'HEAD' && this.#representation.sizeBytes === undefined;
-    return isUnknown ? this.#headOnceKnown() : this.#respondWhole();
+    if (this.#request.method !== 'HEAD') return this.#respondWhole();
+    const { response, sizeBytes } = this.#representation;
+    if (!mayAddLength(response.fields)) {
+      return { status: response.status, fields: headFields(this.#fields(false)), body: unreadBody(undefined) };
+    }
+    return sizeBytes === undefined ? this.#headOnceKnown() : this.#respondWhole();
   }
 
   /** Answers a HEAD while a fill is running that will bring the length. The response needs no byte, so a failed fill does not fail it. */

@@ -47,9 +47,9 @@ export interface RouteCaching extends Omit<CachePolicy, 'isEnabled' | 'wantsDige
   readonly digest: boolean;
   /**
    * Whether the origin gets a client's Accept-Encoding as it was sent, or reduced to one of eight values, so that Vary gives
-   * fewer variants.
+   * fewer variants, or `identity`, so that HEAD, GET and ranges are all about the same bytes.
    */
-  readonly acceptEncoding: 'asSent' | 'normalise';
+  readonly acceptEncoding: 'asSent' | 'normalise' | 'identity';
 }
 
 /** One route: which requests it serves, from which origin, and by which rules. */

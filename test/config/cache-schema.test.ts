@@ -121,7 +121,7 @@ describe('cache refuses', () => {
     ],
     [
       { acceptEncoding: 'normalize' },
-      'acceptEncoding: expected "asSent" or "normalise", found "normalize"; did you mean "normalise"?',
+      'acceptEncoding: expected "asSent", "normalise" or "identity", found "normalize"; did you mean "normalise"?',
     ],
     [{ bypass: { fields: ['a*'] } }, `bypass.fields[0]: ${notAField('Authorization', 'a*')}`],
     [{ bypass: { cookies: ['*'] } }, `bypass.cookies[0]: ${notCookies('*')}`],

@@ -357,11 +357,13 @@ describe('forwardedRequestFields', () => {
     expect(namesOf(tunnelRequestFields(request, clientOf({}), rules, 'rangeway'))).toContain('cookie');
   });
 
-  it.each<[lines: readonly string[], acceptEncoding: 'asSent' | 'normalise', want: readonly string[]]>([
+  it.each<[lines: readonly string[], acceptEncoding: 'asSent' | 'normalise' | 'identity', want: readonly string[]]>([
     [[], 'asSent', []],
     [['Accept-Encoding: gzip, br'], 'asSent', ['gzip, br']],
     [[], 'normalise', ['identity']],
     [['Accept-Encoding: gzip', 'X: 1', 'Accept-Encoding: br;q=0.5, foo'], 'normalise', ['br, gzip']],
+    [[], 'identity', ['identity']],
+    [['Accept-Encoding: gzip', 'X: 1', 'Accept-Encoding: br'], 'identity', ['identity']],
   ])('%j is sent on with acceptEncoding "%s"', (lines, acceptEncoding, want) => {
     const fields = forwardedRequestFields(
       requestWith({ fields: fieldsOf(...lines) }),

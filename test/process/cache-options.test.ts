@@ -105,6 +105,13 @@ const rows: readonly Row[] = [
     always,
   ],
   [
+    { acceptEncoding: 'identity' },
+    { ...fresh, vary: 'Accept-Encoding' },
+    [{ 'accept-encoding': 'gzip' }, { 'accept-encoding': 'br' }, ''],
+    'origin store store',
+    'origin origin origin',
+  ],
+  [
     { bypass: { fields: ['X-Draft'] } },
     fresh,
     ['', { 'x-draft': '' }, ''],

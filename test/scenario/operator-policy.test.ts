@@ -131,6 +131,17 @@ describe('Accept-Encoding', () => {
     await miss(get('/f'), vary);
     await hit(get('/f', { 'accept-encoding': 'identity' }));
   });
+
+  it('asks for no coding with "identity", so that all clients, HEAD and ranges share one representation', async () => {
+    start({ acceptEncoding: 'identity' });
+    const vary = { ...fresh, vary: 'Accept-Encoding' };
+    const { request } = await miss(get('/f', { 'accept-encoding': 'gzip' }), vary);
+    expect(fieldValue(request.fields, 'accept-encoding')).toBe('identity');
+    await hit(get('/f', { 'accept-encoding': 'br' }));
+    await hit(get('/f'));
+    const head = proxy.send({ ...get('/f', { 'accept-encoding': 'gzip' }), method: 'HEAD' });
+    expect((await head.response).body).toMatchObject({ sizeBytes: 3000 });
+  });
 });
 
 describe('a bypass', () => {

@@ -9,6 +9,7 @@ import { readCacheControl } from '../../semantics/cache-control.ts';
 import type { ForwardReason } from '../../semantics/cache-status.ts';
 import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
 import { freshnessLifetime, isExplicit } from '../../semantics/freshness.ts';
+import { mayAddLength } from '../../semantics/head-length.ts';
 import { resolveOwn } from '../../semantics/invalidation.ts';
 import { isMethodOverride, isSafeMethod } from '../../semantics/method.ts';
 import { decideReuse } from '../../semantics/reuse.ts';
@@ -218,7 +219,7 @@ async function findLength(
   { response, responseAt }: Received,
 ): Promise<number | undefined> {
   const { fields, status } = response;
-  if (status !== 200 || hasField(fields, 'content-length')) return undefined;
+  if (status !== 200 || hasField(fields, 'content-length') || !mayAddLength(fields)) return undefined;
   if (isForOneClient(inquiry.originFields, fields, inquiry.policy)) return undefined;
   const fetched = flights.of(inquiry.key).flatMap(({ generation }) => generation ?? []);
   const known = [

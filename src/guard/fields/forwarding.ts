@@ -138,8 +138,14 @@ const passageOf = memoizeByText(512, (name): Passage => {
 });
 
 function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
-  if (cache.acceptEncoding === 'asSent') return fields;
-  return withField(fields, 'accept-encoding', normaliseAcceptEncoding(fieldValue(fields, 'accept-encoding')));
+  switch (cache.acceptEncoding) {
+    case 'asSent':
+      return fields;
+    case 'normalise':
+      return withField(fields, 'accept-encoding', normaliseAcceptEncoding(fieldValue(fields, 'accept-encoding')));
+    case 'identity':
+      return withField(fields, 'accept-encoding', 'identity');
+  }
 }
 
 /** A request without an authority gets that of the origin's URL. */

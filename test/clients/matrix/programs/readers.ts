@@ -9,10 +9,10 @@ import { numberInRow, rowCount } from '../formats/parquet.ts';
 import { tileContent, zoom } from '../formats/pmtiles.ts';
 import { tilePixels, tileSide } from '../formats/tiff.ts';
 import { memberContent, memberCount, memberName } from '../formats/zip.ts';
-import { nginxWithoutRanges } from '../origins/program-origins.ts';
+import { apacheOrigin, nginxWithoutRanges } from '../origins/program-origins.ts';
 import { difficult } from '../origins.ts';
 
-const origins = [...difficult, nginxWithoutRanges];
+const origins = [...difficult, nginxWithoutRanges, apacheOrigin];
 
 async function readParquet(place: Place): Promise<void> {
   const file = await asyncBufferFromUrl({ url: place.url('table.parquet') });
