@@ -44,8 +44,12 @@ itWith(programs, 'docs/recipes/development.md', async () => {
       await page.goto(url);
       await expect.poll(shown).toMatch(/ title$/);
       await expect.poll(() => sockets).not.toEqual([]);
-      await writeFile(join(recipe.dir, 'title.js'), `export const title = '${title}';\n`);
-      await expect.poll(shown).toBe(title);
+      // Written again, because a development server that has just started may not watch the file yet.
+      const changed = async () => {
+        await writeFile(join(recipe.dir, 'title.js'), `export const title = '${title}';\n`);
+        return await shown();
+      };
+      await expect.poll(changed, { interval: 500 }).toBe(title);
       expect(sockets.filter((socket) => !socket.startsWith(url.replace('http', 'ws')))).toEqual([]);
       await expect.poll(() => page.locator('video').evaluate((video: HTMLVideoElement) => video.duration)).toBe(60);
     });
