@@ -2,6 +2,7 @@
 
 import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { itWith } from '../support/processes/programs.ts';
 import { projectDirectory } from '../support/processes/rangeway-process.ts';
@@ -34,37 +35,34 @@ itWith(programs, 'docs/recipes/development.md', async () => {
   const stored = async () => (await recipe.run('rangeway ls --config rangeway.json')).stdout.toString();
 
   /** Opens the page, changes the title, and waits until the page shows it. The WebSocket goes through Rangeway. */
-  const change = (title: string) =>
-    withPage(async (page) => {
-      const sockets: string[] = [];
-      page.on('websocket', (socket) => {
-        sockets.push(socket.url());
-      });
-      const shown = () => page.locator('h1').textContent();
-      await page.goto(url);
-      await expect.poll(shown).toMatch(/ title$/);
-      await expect.poll(() => sockets).not.toEqual([]);
-      // Written again, because a development server that has just started may not watch the file yet.
-      const changed = async () => {
-        await writeFile(join(recipe.dir, 'title.js'), `export const title = '${title}';\n`);
-        return await shown();
-      };
-      await expect.poll(changed, { interval: 500 }).toBe(title);
-      expect(sockets.filter((socket) => !socket.startsWith(url.replace('http', 'ws')))).toEqual([]);
-      await expect.poll(() => page.locator('video').evaluate((video: HTMLVideoElement) => video.duration)).toBe(60);
+  const change = async (page: Page, title: string): Promise<void> => {
+    const sockets: string[] = [];
+    page.on('websocket', (socket) => {
+      sockets.push(socket.url());
     });
+    const shown = () => page.locator('h1').textContent();
+    await page.goto(url);
+    await expect.poll(shown).toBe('Second title');
+    await expect.poll(() => sockets).not.toEqual([]);
+    // Written again, because a development server that has just started may not watch the file yet.
+    const changed = async () => {
+      await writeFile(join(recipe.dir, 'title.js'), `export const title = '${title}';\n`);
+      return await shown();
+    };
+    await expect.poll(changed, { interval: 500 }).toBe(title);
+    expect(sockets.filter((socket) => !socket.startsWith(url.replace('http', 'ws')))).toEqual([]);
+    await expect.poll(() => page.locator('video').evaluate((video: HTMLVideoElement) => video.duration)).toBe(60);
+  };
 
-  await recipe.follow('What you have');
-  await recipe.follow('With Vite');
-  await recipe.follow('What you write');
-  await recipe.follow('Check');
-  await change('Title by Vite');
-  await recipe.server('npx vite').stop('SIGTERM');
+  await withPage(async (page) => {
+    for (const section of ['What you have', 'With Vite', 'What you write', 'Check']) await recipe.follow(section);
+    await change(page, 'Title by Vite');
+    await recipe.server('npx vite').stop('SIGTERM');
 
-  await recipe.follow('What you have');
-  await recipe.follow('With webpack');
-  await recipe.follow('Check');
-  await change('Title by webpack');
+    for (const section of ['What you have', 'With webpack', 'Check']) await recipe.follow(section);
+    await change(page, 'Title by webpack');
+    await page.goto('about:blank');
+  });
   expect(recipe.left).toEqual([]);
   // Only the film.
   expect((await stored()).trim().split('\n')).toEqual([
