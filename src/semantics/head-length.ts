@@ -9,5 +9,6 @@ import { type Fields, fieldValue, hasField } from '../http/fields.ts';
  * a range at once, and its Content-Range has the length that they need.
  */
 export function mayAddLength(fields: Fields): boolean {
-  return hasField(fields, 'content-length') || (fieldValue(fields, 'content-encoding') ?? 'identity') === 'identity';
+  const coding = fieldValue(fields, 'content-encoding') ?? 'identity';
+  return hasField(fields, 'content-length') || coding.toLowerCase() === 'identity';
 }

@@ -337,7 +337,7 @@ describe('a HEAD of a response with a content coding', () => {
   it.each<[string, Record<string, string>, number | undefined]>([
     ['has no length where the origin gave none', coded, undefined],
     ['has the length that the origin gave', { ...coded, 'content-length': '3000' }, 3000],
-    ['has the length where the coding is none', { ...stored, 'content-encoding': 'identity' }, 3000],
+    ['has the length where the coding is none', { ...stored, 'content-encoding': 'Identity' }, 3000],
   ])('%s, from the store', async (_name, fields, expected) => {
     await fetchChunked(fields);
     const client = await reused(proxy, { method: 'HEAD' });
