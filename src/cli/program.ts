@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { nearestName } from '../config/problems.ts';
 import { parseDuration, parseSize } from '../config/values.ts';
+import type { RenditionChoice } from '../media/targets.ts';
 import { version } from '../setup/package-files.ts';
 import type { DashboardFlags } from './admin/dashboard.ts';
 import { collectHeader, type ExplainFlags, parseRangeFlag, parseUrl, withScheme } from './admin/flags.ts';
@@ -19,7 +20,6 @@ import { addSetupCommands } from './setup-commands.ts';
 import type { SignFlags } from './sign.ts';
 import type { TopFlags } from './top/top.ts';
 import { parseRate } from './warm/pace.ts';
-import type { RenditionChoice } from './warm/targets.ts';
 import type { WarmFlags } from './warm/warm.ts';
 
 const usage = `[serve] <origin> [options]

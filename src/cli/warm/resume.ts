@@ -1,7 +1,7 @@
 /** Notes in a file what was fetched, so that a later run goes on after it. */
 
 import { closeSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
-import type { WarmTarget } from './targets.ts';
+import type { FetchTarget } from '../../media/targets.ts';
 
 /** The first line of such a file. */
 const TITLE = '{"rangeway":"warm","version":1}';
@@ -9,10 +9,10 @@ const TITLE = '{"rangeway":"warm","version":1}';
 /** The notes of a run. */
 export interface WarmNotes {
   /** Whether an earlier run has fetched the target. */
-  isDone(target: WarmTarget): boolean;
+  isDone(target: FetchTarget): boolean;
   /** How many targets earlier runs have fetched. */
   readonly earlier: number;
-  note(target: WarmTarget): void;
+  note(target: FetchTarget): void;
   /** Ends the notes; those of a run that has nothing left are removed. */
   close(isComplete: boolean): void;
 }
@@ -38,7 +38,7 @@ export function openNotes(path: string): WarmNotes {
 /** Notes nothing. */
 export const noNotes: WarmNotes = { earlier: 0, isDone: () => false, note: () => undefined, close: () => undefined };
 
-function nameOf({ url, range }: WarmTarget): string {
+function nameOf({ url, range }: FetchTarget): string {
   return range === undefined ? url : `${range} ${url}`;
 }
 

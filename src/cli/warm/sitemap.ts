@@ -2,7 +2,7 @@
 
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { visitXml } from './xml.ts';
+import { visitXml } from '../../media/xml.ts';
 
 /** The most that a sitemap may have, as its standard says, in bytes without compression. */
 export const maxSitemapBytes = 50 * 1024 * 1024;

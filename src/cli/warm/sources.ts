@@ -1,14 +1,14 @@
 /** Finds what to warm: from sitemaps with their indexes, and from HLS playlists and DASH manifests with their segments. */
 
+import { parseManifest } from '../../media/mpd.ts';
+import { type Playlist, parsePlaylist, type Rendition } from '../../media/playlist.ts';
+import type { FetchTarget, RenditionChoice } from '../../media/targets.ts';
 import type { FetchDocument, FetchedDocument } from './fetch-through.ts';
-import { parseManifest } from './mpd.ts';
-import { type Playlist, parsePlaylist, type Rendition } from './playlist.ts';
 import { maxSitemapBytes, parseSitemap } from './sitemap.ts';
-import type { RenditionChoice, WarmTarget } from './targets.ts';
 
 /** What was found. Nothing is `undefined`: what could not be read is named in `faults`. */
 export interface Found {
-  readonly targets: readonly WarmTarget[];
+  readonly targets: readonly FetchTarget[];
   readonly faults: readonly string[];
   /** Hosts of URLs that were left out, with their number: only the host of the document itself is asked for. */
   readonly otherHosts: ReadonlyMap<string, number>;
@@ -21,7 +21,7 @@ const MAX_PLAYLIST_BYTES = 32 * 1024 * 1024;
 
 /** Gathers targets of one host. */
 class Gathering {
-  readonly #targets = new Map<string, WarmTarget>();
+  readonly #targets = new Map<string, FetchTarget>();
   readonly #seen = new Set<string>();
   readonly faults: string[] = [];
   readonly otherHosts = new Map<string, number>();
@@ -49,7 +49,7 @@ class Gathering {
     return this.#seen.size <= MAX_DOCUMENTS;
   }
 
-  add(target: WarmTarget): void {
+  add(target: FetchTarget): void {
     if (!this.accepts(target.url)) return;
     if (this.#targets.size === MAX_TARGETS) {
       if (!this.faults.includes(tooMany)) this.faults.push(tooMany);

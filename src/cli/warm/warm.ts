@@ -7,6 +7,7 @@ import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WarmReport } from '../../admin/operations.ts';
+import type { FetchTarget, RenditionChoice } from '../../media/targets.ts';
 import { askAdmin, chooseAdminServer } from '../admin/admin-server.ts';
 import { type AdminFlags, type AdminServer, withScheme } from '../admin/flags.ts';
 import { type CliIo, exitCode, fail, openStopRequest } from '../io.ts';
@@ -18,7 +19,6 @@ import { readLines } from './lines.ts';
 import { Pacer } from './pace.ts';
 import { noNotes, openNotes, type WarmNotes } from './resume.ts';
 import { type Found, findInManifest, findInSitemap, findInSitemapFile } from './sources.ts';
-import type { RenditionChoice, WarmTarget } from './targets.ts';
 
 /** The flags of the command. */
 export interface WarmFlags extends AdminFlags {
@@ -145,8 +145,8 @@ async function* targetsOf(
   list: string | undefined,
   input: AsyncIterable<string | Uint8Array>,
   work: Work,
-): AsyncGenerator<WarmTarget, void> {
-  const targets: WarmTarget[] = urls.map((url) => ({ url }));
+): AsyncGenerator<FetchTarget, void> {
+  const targets: FetchTarget[] = urls.map((url) => ({ url }));
   await readDocuments(targets, work);
   if (list !== undefined && list !== '-') {
     for await (const url of readLines(createReadStream(list))) targets.push({ url });
@@ -157,7 +157,7 @@ async function* targetsOf(
 }
 
 /** Adds the targets of the sitemaps and playlists. */
-async function readDocuments(targets: WarmTarget[], work: Work): Promise<void> {
+async function readDocuments(targets: FetchTarget[], work: Work): Promise<void> {
   const { flags, status, server, signal } = work;
   const fetchDocument = fetchThrough(server, flags.header ?? [], signal);
   for (const text of flags.sitemap ?? []) {
@@ -186,7 +186,7 @@ async function findInSitemapOrFile(text: string, fetchDocument: FetchDocument): 
 }
 
 /** Adds what was found to the targets, and says what could not be read. */
-function take(found: Found, targets: WarmTarget[], work: Work): void {
+function take(found: Found, targets: FetchTarget[], work: Work): void {
   for (const fault of found.faults) {
     work.tally.failed += 1;
     complain(work, fault);
@@ -201,7 +201,7 @@ function take(found: Found, targets: WarmTarget[], work: Work): void {
   for (const target of found.targets) targets.push(target);
 }
 
-async function warmAll(targets: AsyncGenerator<WarmTarget, void>, work: Work): Promise<void> {
+async function warmAll(targets: AsyncGenerator<FetchTarget, void>, work: Work): Promise<void> {
   const { tally, signal, notes, pacer } = work;
   const run = async (): Promise<void> => {
     for (;;) {
@@ -232,7 +232,7 @@ async function untilStopped<T>(promise: Promise<T>, signal: AbortSignal): Promis
   }
 }
 
-async function warmOne(target: WarmTarget, work: Work): Promise<void> {
+async function warmOne(target: FetchTarget, work: Work): Promise<void> {
   const { server, flags, tally, signal } = work;
   const giveUp = (reason: string): void => {
     tally.failed += 1;
@@ -263,7 +263,7 @@ async function warmOne(target: WarmTarget, work: Work): Promise<void> {
 
 type Outcome = Omit<WarmReport, 'url'>;
 
-function settle(shown: WarmTarget, outcome: Outcome, target: WarmTarget, work: Work): void {
+function settle(shown: FetchTarget, outcome: Outcome, target: FetchTarget, work: Work): void {
   const { status, bytes, error } = outcome;
   const { tally, notes, pacer } = work;
   pacer.charge(bytes);
@@ -277,7 +277,7 @@ function settle(shown: WarmTarget, outcome: Outcome, target: WarmTarget, work: W
 }
 
 /** Prints the outcome of a target. */
-function report({ url, range }: WarmTarget, { status, cacheStatus, bytes, error }: Outcome, work: Work): void {
+function report({ url, range }: FetchTarget, { status, cacheStatus, bytes, error }: Outcome, work: Work): void {
   const hasFailed = error !== undefined || status < 200 || status >= 400;
   if (work.flags.json === true) {
     work.status.print('stdout', `${printableJson({ url, range, status, cacheStatus, bytes, error })}\n`);

@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parsePlaylist } from '../../../src/cli/warm/playlist.ts';
+import { parsePlaylist } from '../../src/media/playlist.ts';
 
 const base = 'http://media.example/film/index.m3u8?v=1';
 
@@ -11,6 +11,42 @@ function targetsOf(...lines: string[]) {
   expect(playlist).toMatchObject({ kind: 'media' });
   return playlist.kind === 'media' ? playlist.targets : [];
 }
+
+describe('the segments of a media playlist', () => {
+  it('are in the order of play, with maps and repetitions, without keys and parts', () => {
+    const lines = [
+      '#EXTM3U',
+      '#EXT-X-MAP:URI="i.mp4"',
+      '#EXT-X-KEY:METHOD=AES-128,URI="key"',
+      '#EXT-X-PART:DURATION=0.3,URI="p0.m4s"',
+      'b.m4s',
+      '#EXT-X-BYTERANGE:10@0',
+      'all.ts',
+      '#EXT-X-BYTERANGE:10',
+      'all.ts',
+      'b.m4s',
+    ];
+    const playlist = parsePlaylist(lines.join('\n'), base);
+    const film = 'http://media.example/film';
+    expect(playlist).toMatchObject({
+      kind: 'media',
+      segments: [
+        { url: `${film}/i.mp4` },
+        { url: `${film}/b.m4s` },
+        { url: `${film}/all.ts`, span: { start: 0, end: 10 } },
+        { url: `${film}/all.ts`, span: { start: 10, end: 20 } },
+        { url: `${film}/b.m4s` },
+      ],
+    });
+  });
+
+  it.each([
+    [{ targets: 2, characters: 1000 }, 'it has more than 2 segments'],
+    [{ targets: 9, characters: 80 }, 'the URLs of its segments have more than 80 characters together'],
+  ])('are bounded by the limits of the caller: %j', (limits, reason) => {
+    expect(parsePlaylist('#EXTM3U\na\nb\nc', base, undefined, limits)).toEqual({ kind: 'invalid', reason });
+  });
+});
 
 describe('a media playlist', () => {
   it.each<[what: string, lines: string[], want: object[]]>([

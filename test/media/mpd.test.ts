@@ -2,7 +2,7 @@
 
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ManifestOptions, parseManifest } from '../../../src/cli/warm/mpd.ts';
+import { type ManifestOptions, parseManifest } from '../../src/media/mpd.ts';
 
 const film = 'http://media.example/film';
 const second = Date.parse('2026-01-01T00:00:00Z') / 1000;
@@ -33,6 +33,40 @@ const one = (...content: string[]) =>
   );
 const timeline = (attributes: string, entries: string) =>
   `<SegmentTemplate ${attributes}><SegmentTimeline>${entries}</SegmentTimeline></SegmentTemplate>`;
+
+describe('the segments of a Representation', () => {
+  const streams = (text: string) => {
+    const manifest = parse(text);
+    expect(manifest).toMatchObject({ kind: 'read', faults: [] });
+    return manifest.kind === 'read' ? manifest.streams : [];
+  };
+
+  it('are in the order of play, apart from those of others', () => {
+    const template = (id: string) =>
+      `<Representation id="${id}"><SegmentTemplate media="$RepresentationID$$Number$" initialization="i" duration="5"/></Representation>`;
+    const text = mpd('mediaPresentationDuration="PT10S"', period(set(template('a'), template('b'))));
+    const named = (names: string[]) => names.map((name) => ({ url: `${film}/${name}` }));
+    expect(streams(text)).toEqual([named(['i', 'a1', 'a2']), named(['i', 'b1', 'b2'])]);
+  });
+
+  it('may be spans of one file, which stay apart, or an index of it', () => {
+    const list = '<SegmentURL mediaRange="10-19"/><SegmentURL mediaRange="20-29"/>';
+    const url = `${film}/all.mp4`;
+    expect(streams(one(`<BaseURL>all.mp4</BaseURL><SegmentList>${list}</SegmentList>`))).toEqual([
+      [
+        { url, span: { start: 10, end: 20 } },
+        { url, span: { start: 20, end: 30 } },
+      ],
+    ]);
+    const base = '<SegmentBase indexRange="10-19"><Initialization range="0-9"/></SegmentBase>';
+    expect(streams(one(`<BaseURL>all.mp4</BaseURL>${base}`))).toEqual([
+      [
+        { url, span: { start: 0, end: 10 } },
+        { url, isIndexed: true },
+      ],
+    ]);
+  });
+});
 
 describe('SegmentTemplate', () => {
   it.each<[what: string, template: string, want: string[]]>([
@@ -300,6 +334,7 @@ describe('the choice of streams', () => {
     expect(parse(text, { choice: { height: 1080 } })).toEqual({
       kind: 'read',
       targets: [],
+      streams: [],
       faults: ['line 2: Period: it has no such stream; it has 360p, 720p'],
     });
   });
@@ -344,6 +379,15 @@ describe('a manifest that cannot be used', () => {
       period(set(many, '<Representation id="a"/><Representation id="b"/>')),
     );
     expect(parse(text)).toEqual({ kind: 'invalid', reason: 'it has more than 200000 segments' });
+  });
+
+  it('is bounded by the limits of the caller', () => {
+    const many = one('<SegmentTemplate media="$Number$" timescale="10" duration="1"/>');
+    expect(parse(many, { limits: { targets: 100, characters: 10_000 } })).toMatchObject({ kind: 'read' });
+    expect(parse(many, { limits: { targets: 99, characters: 10_000 } })).toEqual({
+      kind: 'invalid',
+      reason: 'it has more than 99 segments',
+    });
   });
 
   it('is bounded where its URLs are long', () => {
@@ -427,6 +471,7 @@ describe('a part that cannot be used', () => {
     expect(parse(ground)).toEqual({
       kind: 'read',
       targets: [{ url: `${film}/good` }],
+      streams: [[{ url: `${film}/good` }]],
       faults: [`line ${line}: ${want}`],
     });
   });

@@ -3,7 +3,7 @@
  * lists has to be parsed for that; a parser of a player would bring four packages and keep what is not needed here.
  */
 
-import { maxTargets, resolveUrl, TargetSpans, type WarmTarget } from './targets.ts';
+import { type FetchTarget, resolveUrl, type Segment, type TargetLimits, TargetSpans } from './targets.ts';
 
 /** One of the streams of a master playlist. */
 export interface Rendition {
@@ -26,13 +26,16 @@ export type Playlist =
       /** Playlists of I-frames. */
       readonly frames: readonly string[];
       /** Keys of the whole presentation. */
-      readonly targets: readonly WarmTarget[];
+      readonly targets: readonly FetchTarget[];
       /** The variables that playlists may import. */
       readonly variables: ReadonlyMap<string, string>;
     }
   | {
       readonly kind: 'media';
-      readonly targets: readonly WarmTarget[] /** Live: more will follow. */;
+      readonly targets: readonly FetchTarget[];
+      /** In the order of play, with the initialisation sections (EXT-X-MAP) where they are listed, without keys and parts. */
+      readonly segments: readonly Segment[];
+      /** Live: more will follow. */
       readonly isEndless: boolean;
     }
   | { readonly kind: 'invalid'; readonly reason: string };
@@ -50,41 +53,46 @@ interface Reading {
   /** The tag of the next URI line. */
   stream: Attributes | undefined;
   byteRange: string | undefined;
-  segments: number;
+  readonly segments: Segment[];
   isEndless: boolean;
 }
 
 /**
  * Parses a playlist. `base` is its URL, which relative ones are resolved by. `imported` are the variables of the master playlist
- * (EXT-X-DEFINE).
+ * (EXT-X-DEFINE). A playlist that lists more than `limits` is invalid.
  */
-export function parsePlaylist(text: string, base: string, imported: ReadonlyMap<string, string> = new Map()): Playlist {
+export function parsePlaylist(
+  text: string,
+  base: string,
+  imported: ReadonlyMap<string, string> = new Map(),
+  limits?: TargetLimits,
+): Playlist {
   const lines = text.replace(/^\u{feff}/u, '').split(/\r?\n/);
   if (lines[0]?.trim() !== '#EXTM3U')
     return { kind: 'invalid', reason: 'it is no HLS playlist: its first line is not #EXTM3U' };
   const reading: Reading = {
     base,
     variables: new Map(),
-    targets: new TargetSpans(),
+    targets: new TargetSpans(limits),
     lastSpan: undefined,
     renditions: [],
     media: [],
     frames: [],
     stream: undefined,
     byteRange: undefined,
-    segments: 0,
+    segments: [],
     isEndless: true,
   };
   for (const [at, line] of lines.entries()) {
     const fault = readLine(line.trim(), reading, imported);
     if (fault !== undefined) return { kind: 'invalid', reason: `line ${at + 1}: ${fault}` };
-    if (reading.targets.size > maxTargets)
-      return { kind: 'invalid', reason: `it has more than ${maxTargets} segments` };
+    const { excess } = reading.targets;
+    if (excess !== undefined) return { kind: 'invalid', reason: excess };
   }
   const { renditions, media, frames, variables, segments, isEndless } = reading;
   const targets = reading.targets.list();
-  if (renditions.length === 0 && media.length === 0) return { kind: 'media', targets, isEndless };
-  if (segments > 0) return { kind: 'invalid', reason: 'it has both streams and segments' };
+  if (renditions.length === 0 && media.length === 0) return { kind: 'media', targets, segments, isEndless };
+  if (segments.length > 0) return { kind: 'invalid', reason: 'it has both streams and segments' };
   return { kind: 'master', renditions, media, frames, targets, variables };
 }
 
@@ -107,6 +115,7 @@ function readLine(line: string, reading: Reading, imported: ReadonlyMap<string, 
       reading.isEndless = false;
       return undefined;
     case 'EXT-X-MAP':
+      return addTarget(attributes(), reading, true);
     case 'EXT-X-PART':
       return addTarget(attributes(), reading);
     case 'EXT-X-KEY':
@@ -149,14 +158,17 @@ function readUri(line: string, reading: Reading): string | undefined {
     });
     return undefined;
   }
-  reading.segments += 1;
-  return addSegment(url, byteRange, reading);
+  return addSegment(url, byteRange, reading, true);
 }
 
-function addTarget({ URI: uri, BYTERANGE: byteRange }: Attributes, reading: Reading): string | undefined {
+function addTarget(
+  { URI: uri, BYTERANGE: byteRange }: Attributes,
+  reading: Reading,
+  isPlayed = false,
+): string | undefined {
   if (uri === undefined) return undefined;
   const url = resolveUrl(uri, reading.base);
-  return url === undefined ? 'its URI is no http or https URL' : addSegment(url, byteRange, reading);
+  return url === undefined ? 'its URI is no http or https URL' : addSegment(url, byteRange, reading, isPlayed);
 }
 
 function addPlaylist(tag: string, attributes: Attributes, reading: Reading): string | undefined {
@@ -169,11 +181,20 @@ function addPlaylist(tag: string, attributes: Attributes, reading: Reading): str
   return undefined;
 }
 
-/** Adds a URL, with a span as `length@offset` or `length` (RFC 8216 §4.3.2.2). Returns what is wrong with the span. */
-function addSegment(url: string, byteRange: string | undefined, reading: Reading): string | undefined {
-  const { targets, lastSpan } = reading;
+/**
+ * Adds a URL, with a span as `length@offset` or `length` (RFC 8216 §4.3.2.2); to the segments too where it `isPlayed`. Returns what
+ * is wrong with the span.
+ */
+function addSegment(
+  url: string,
+  byteRange: string | undefined,
+  reading: Reading,
+  isPlayed: boolean,
+): string | undefined {
+  const { targets, segments, lastSpan } = reading;
   if (byteRange === undefined) {
     targets.addWhole(url);
+    if (isPlayed) segments.push({ url });
     reading.lastSpan = undefined;
     return undefined;
   }
@@ -185,6 +206,7 @@ function addSegment(url: string, byteRange: string | undefined, reading: Reading
   const end = start + Number(length);
   reading.lastSpan = { url, end };
   targets.addSpan(url, start, end);
+  if (isPlayed) segments.push({ url, span: { start, end } });
   return undefined;
 }
 

@@ -1,7 +1,7 @@
 /** Finds the segments of one Representation of a DASH manifest (ISO/IEC 23009-1:2019 §5.3.9). */
 
 import { type MpdElement, type MpdFault, shortened, tooManySegments } from './mpd-document.ts';
-import { maxTargets, resolveUrl } from './targets.ts';
+import { maxTargets, resolveUrl, type Segment } from './targets.ts';
 
 /** The live edge, in nanoseconds since the start of a Period. */
 interface LiveWindow {
@@ -49,7 +49,7 @@ export interface RepresentationOptions {
   /** Of the Period, in nanoseconds. */
   readonly duration: bigint | undefined;
   readonly window: LiveWindow | undefined;
-  readonly add: (url: string, range: { readonly first: number; readonly last: number } | undefined) => void;
+  readonly add: (segment: Segment) => void;
 }
 
 /** Reads the segments of one Representation. Its methods throw `MpdFault`. */
@@ -83,7 +83,7 @@ export class RepresentationReading {
     const [first] = this.#chain;
     if (first === undefined) {
       if (!hasOwnUrl) throw representation.fault('it has no segments: no SegmentTemplate, SegmentList or BaseURL');
-      add(base, undefined);
+      add({ url: base });
       return;
     }
     const reference = this.#chain.find((element) => element.reference !== undefined);
@@ -92,7 +92,7 @@ export class RepresentationReading {
     if (first.name === 'SegmentTemplate') this.#readTemplate(first);
     else if (first.name === 'SegmentList') this.#readList(first);
     // Its index is in the file, or has a URL of its own, which is added above.
-    else add(base, undefined);
+    else add({ url: base, isIndexed: true });
   }
 
   /** Adds the initialisation segment, the index of the whole Representation, and the segment for switching. */
@@ -208,7 +208,7 @@ export class RepresentationReading {
     const filled = fillTemplate(element, name, values);
     const url = resolveUrl(filled, this.#options.base);
     if (url === undefined) throw element.fault(`${name}="${shortened(filled)}" is no http or https URL`);
-    this.#options.add(url, undefined);
+    this.#options.add({ url });
   }
 
   /** Adds a URL, or the base URL where none is stated, with its byte range. */
@@ -219,7 +219,7 @@ export class RepresentationReading {
     const range = element.byteRange(rangeName);
     if (reference === undefined && range === undefined)
       throw element.fault(`it has neither ${urlName} nor ${rangeName}`);
-    this.#options.add(url, range);
+    this.#options.add(range === undefined ? { url } : { url, span: { start: range.first, end: range.last + 1 } });
   }
 }
 

@@ -3,15 +3,24 @@
  * sections are those of the fourth edition (2019).
  */
 
-import { type MpdElement, MpdFault, readMpd, shortened, TooLarge, tooManySegments } from './mpd-document.ts';
+import { type MpdElement, MpdFault, readMpd, shortened, TooLarge } from './mpd-document.ts';
 import { RepresentationReading, refusedReference, resolveToZero } from './mpd-segments.ts';
-import { maxTargets, type RenditionChoice, resolveUrl, TargetSpans, type WarmTarget } from './targets.ts';
+import {
+  type FetchTarget,
+  type RenditionChoice,
+  resolveUrl,
+  type Segment,
+  type TargetLimits,
+  TargetSpans,
+} from './targets.ts';
 
 /** What a manifest contains. */
 export type Manifest =
   | {
       readonly kind: 'read';
-      readonly targets: readonly WarmTarget[];
+      readonly targets: readonly FetchTarget[];
+      /** The segments of each chosen Representation in the order of play, initialisation first. */
+      readonly streams: readonly (readonly Segment[])[];
       /** What could not be read, with its line. */
       readonly faults: readonly string[];
     }
@@ -24,10 +33,9 @@ export interface ManifestOptions {
   readonly choice: RenditionChoice;
   /** In epoch milliseconds: a live manifest has the segments that are available now. */
   readonly now: number;
+  /** A manifest that lists more is invalid. */
+  readonly limits?: TargetLimits | undefined;
 }
-
-/** The most characters of all URLs: a template may make many long ones. */
-const MAX_CHARACTERS = 100_000_000;
 
 /** The most faults that are named. */
 const MAX_FAULTS = 20;
@@ -64,14 +72,15 @@ interface Offer {
 class ManifestReading {
   readonly #options: ManifestOptions;
   readonly #host: string;
-  readonly #targets = new TargetSpans();
+  readonly #targets: TargetSpans;
+  readonly #streams: (readonly Segment[])[] = [];
   readonly #faults = new Set<string>();
-  #characters = 0;
   /** Set for a live manifest: when it began, in nanoseconds since 1970, and its depth. */
   #live: { readonly start: bigint; readonly depth: bigint | undefined } | undefined;
 
   constructor(options: ManifestOptions) {
     this.#options = options;
+    this.#targets = new TargetSpans(options.limits);
     this.#host = new URL(options.base).host;
   }
 
@@ -88,6 +97,7 @@ class ManifestReading {
     return {
       kind: 'read',
       targets: this.#targets.list(),
+      streams: this.#streams,
       faults: more <= 0 ? faults : [...faults.slice(0, MAX_FAULTS), `${more} more such problems`],
     };
   }
@@ -129,13 +139,18 @@ class ManifestReading {
       this.#attempt(() => {
         const setBase = bases.get(set) ?? this.#baseOf(set, base);
         bases.set(set, setBase);
+        const segments: Segment[] = [];
         new RepresentationReading({
           levels: [representation, set, element],
           base: this.#baseOf(representation, setBase),
           hasOwnUrl: [representation, set, element].some((level) => level.all('BaseURL').length > 0),
           duration,
           window,
-          add: (url, range) => this.#add(url, range),
+          add: (segment) => {
+            if (segments.length === 0) this.#streams.push(segments);
+            segments.push(segment);
+            this.#add(segment);
+          },
         }).read();
       });
     }
@@ -152,13 +167,11 @@ class ManifestReading {
     return stated.find((url) => new URL(url).host === this.#host) ?? stated[0] ?? outer;
   }
 
-  #add(url: string, range: { readonly first: number; readonly last: number } | undefined): void {
-    if (this.#targets.size >= maxTargets) throw tooManySegments();
-    this.#characters += url.length;
-    if (this.#characters > MAX_CHARACTERS)
-      throw new TooLarge(`the URLs of its segments have more than ${MAX_CHARACTERS} characters together`);
-    if (range === undefined) this.#targets.addWhole(url);
-    else this.#targets.addSpan(url, range.first, range.last + 1);
+  #add({ url, span }: Segment): void {
+    if (span === undefined) this.#targets.addWhole(url);
+    else this.#targets.addSpan(url, span.start, span.end);
+    const { excess } = this.#targets;
+    if (excess !== undefined) throw new TooLarge(excess);
   }
 }
 
