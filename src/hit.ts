@@ -36,6 +36,7 @@ import {
   type ProxyRequest,
 } from './http/message.ts';
 import type { StoredResponse } from './http/stored-response.ts';
+import type { RoutePrefetch } from './prefetch/prefetch.ts';
 import { createInquiry, createPlainRouter, policyOf, routeRequest } from './routing/inquiry.ts';
 import type { Route } from './routing/router.ts';
 import { formatCacheStatus } from './semantics/cache-status.ts';
@@ -55,6 +56,8 @@ const begun: StartEvent = { kind: 'begun', what: 'request' };
 export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' | 'trust' | 'pseudonym'> {
   readonly cache: Pick<Cache, 'store' | 'present'>;
   readonly emit: Emit;
+  /** The prefetches of the routes that have any. */
+  readonly prefetchOf: ReadonlyMap<Route, RoutePrefetch>;
   /** Returns `size` random bytes, for multipart boundaries. */
   readonly random: (size: number) => Uint8Array;
   /** Returns the fields to pass on, for the fields of a stored response. The same argument gives the same array. */
@@ -64,9 +67,7 @@ export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' |
 /** Creates the fast path. */
 export function createHitRoad(context: HitContext): HitRoad {
   const { store } = context.cache;
-  const findKey = createPlainRouter(context.router, (route) =>
-    hitRules(route, context.gateOf(route).hits, context.forward),
-  );
+  const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).hits, context));
   return (head, source, receivedAt) => {
     try {
       const known = source.known instanceof Client ? source.known : undefined;
@@ -144,10 +145,12 @@ interface HitRules extends ReuseFieldTerms {
   readonly gate: HitGate;
   readonly policy: CachePolicy;
   readonly ranges: RangeRules;
+  /** Undefined where nothing is prefetched. */
+  readonly prefetch: RoutePrefetch | undefined;
 }
 
 /** Returns the rules of a route; undefined where one of them needs more than the plain head of a request. */
-function hitRules(route: Route, gate: HitGate | undefined, forward: ReuseFieldTerms['forward']): HitRules | undefined {
+function hitRules(route: Route, gate: HitGate | undefined, { forward, prefetchOf }: HitContext): HitRules | undefined {
   const policy = policyOf(route);
   const { bypass, key } = policy;
   const bypasses = bypass.fields.length + bypass.cookies.length + bypass.queryParameters.length;
@@ -155,7 +158,8 @@ function hitRules(route: Route, gate: HitGate | undefined, forward: ReuseFieldTe
     policy.isEnabled && bypasses === 0 && key.fields.length + key.cookies.length === 0 && key.query === 'all';
   if (gate === undefined || !isPlain) return undefined;
   const ranges = { ...route.ranges, lengthWaitMs: route.lengthWaitMs };
-  return { route, gate, policy, ranges, forward, sendsDigest: policy.wantsDigest };
+  const prefetch = prefetchOf.get(route);
+  return { route, gate, policy, ranges, forward, sendsDigest: policy.wantsDigest, prefetch };
 }
 
 /** Maximum number of other field sets (per kind, scheme and web origin) that one stored response keeps. */
@@ -331,9 +335,12 @@ const notModified: Selected = { status: 304, kind: 'notModified', chunks: noChun
 function selectHit(found: Found): Hit | undefined {
   const selected = select(found);
   if (selected === undefined) return undefined;
-  const { count } = found.prepared.rules.gate;
+  const { gate, prefetch } = found.prepared.rules;
+  const { count } = gate;
   const limits = count === undefined ? noFields : count(found.client.name);
-  return limits && new MemoryHit(found, selected, limits);
+  if (limits === undefined) return undefined;
+  if (prefetch !== undefined) prefetch.noteHit(found.head, found.client.source.scheme, found.client.name, found.entry);
+  return new MemoryHit(found, selected, limits);
 }
 
 /** Evaluates preconditions and Range in the order of RFC 9110 §13.2.2, and selects the bytes. Undefined where the full path has to. */

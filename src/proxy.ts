@@ -13,6 +13,8 @@ import type { Clock } from './http/clock.ts';
 import { memoizeByObject } from './http/collections.ts';
 import type { Fields } from './http/fields.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
+import type { RoutePrefetch } from './prefetch/prefetch.ts';
+import type { Route } from './routing/router.ts';
 import type { Emit } from './telemetry/events.ts';
 
 /** The parts that the steps use. */
@@ -22,6 +24,8 @@ export interface ProxyContext extends AdmissionContext {
   readonly emit: Emit;
   /** Returns `size` random bytes. */
   readonly random: (size: number) => Uint8Array;
+  /** The prefetches of the routes that have any. */
+  readonly prefetchOf: ReadonlyMap<Route, RoutePrefetch>;
 }
 
 /** Creates the handler that listeners call. It answers in the same tick when the response is in memory. */
@@ -57,6 +61,7 @@ function travel(
   const delivery = deliveryOf(route);
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
     journey.answer = answer;
+    if (route.prefetch !== undefined) context.prefetchOf.get(route)?.noteAnswer(inquiry, answer);
     const response = deliver(request, answer, delivery);
     if (answer.kind === 'representation') return response;
     const { version } = answer.relay.response;

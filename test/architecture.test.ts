@@ -19,6 +19,7 @@ const layers = [
   ['listener'],
   ['proxy.ts'],
   ['hit.ts'],
+  ['prefetch'],
   ['guard'],
   ['routing'],
   ['delivery'],
@@ -132,7 +133,7 @@ const packages: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/api': /^telemetry\/tracing\.ts$/,
   'http-proxy-3': /^listener\/tunnel\.ts$/,
   leven: /^config\//,
-  'lru-cache': /^(store\/memory|guard)\//,
+  'lru-cache': /^(store\/memory|guard|prefetch)\//,
   pino: /^telemetry\/log\.ts$/,
   'pino-pretty': /^telemetry\/log\.ts$/,
   'prom-client': /^telemetry\/metrics\.ts$/,
@@ -162,7 +163,7 @@ const importStatement = /^(?:import|export)\s(?:[^'"=;()]*?\sfrom\s+)?'([^']+)'|
 const oldFunction = /[\w\])]\.#?\w+ (?:\?\?)?= (?:async )?(?:\([^()]*\)|\w+)(?:: [^=\n]+)? =>/;
 
 /** The files that a request executes. */
-const requestRoad = /^(?:hit\.ts$|(?:listener|guard|routing|delivery|cache|origin|store|semantics|http)\/)/;
+const requestRoad = /^(?:hit\.ts$|(?:listener|prefetch|guard|routing|delivery|cache|origin|store|semantics|http)\/)/;
 
 /** Files that make such functions once per connection, or only for a request that has to wait. */
 const notForEachRequest = new Set([

@@ -46,6 +46,23 @@ const ranges = z
   .prefault({})
   .describe('Answering Range requests.');
 
+const prefetch = z
+  .strictObject({
+    segments: countOption(1, 20)
+      .default(2)
+      .describe('How many segments after the one that a client asks for are prefetched.'),
+    segmentBytes: size({ min: '1KB', max: '1GB' })
+      .prefault('32MB')
+      .describe('A segment with more bytes than this is not prefetched.'),
+    concurrent: countOption(1, 64)
+      .default(4)
+      .describe('How many prefetches of the route run at a time, for all clients together.'),
+  })
+  .optional()
+  .describe(
+    'Fetches the next segments of an HLS playlist or a DASH manifest into the store when a client asks for one of them, before its player asks for the next; {} is enough. Without it, nothing is prefetched. Clients go first: a prefetch begins only while less than half of the connections of the origin are in use.',
+  );
+
 const fill = z
   .strictObject({
     onAbort: z
@@ -96,6 +113,7 @@ const fill = z
       .describe(
         'How long "bytes=0-", and HEAD of a body that is being fetched, wait for a length that the origin does not state beforehand. After that the whole body is sent as it arrives, and HEAD is answered without a length. Other ranges that need the length wait until it is known.',
       ),
+    prefetch,
   })
   .prefault({})
   .describe('Transfers from the origin into the store.');
@@ -121,35 +139,45 @@ const purge = z
   .describe('Removing stored responses by requests to the listeners; the API of the admin listener can do more.');
 
 /** One route. */
-export const routeSchema = z.strictObject({
-  name: z.string().min(1).max(100).optional().describe('A name for logs.'),
-  match,
-  stripPathPrefix: z.boolean().default(false).describe('Whether the origin gets the path without match.pathPrefix.'),
-  origin: originSchema,
-  access: accessSchema,
-  cors: corsSchema,
-  security: securitySchema,
-  fields: fieldRulesSchema,
-  limits: routeLimitsSchema,
-  errorPages: z
-    .record(
-      errorStatusOrClass,
-      z
-        .string()
-        .regex(
-          /.\.(?:html?|txt|json|xml|svg)$/i,
-          'expected a file whose name ends in .html, .htm, .txt, .json, .xml or .svg',
-        ),
-    )
-    .default({})
-    .describe(
-      'Files of at most 1MiB, in UTF-8, that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}, to clients that accept their type; never in place of an error of the origin. Relative to this file. Read at the start and at a reload.',
-    ),
-  cache: cacheSchema,
-  ranges,
-  fill,
-  purge,
-});
+export const routeSchema = z
+  .strictObject({
+    name: z.string().min(1).max(100).optional().describe('A name for logs.'),
+    match,
+    stripPathPrefix: z.boolean().default(false).describe('Whether the origin gets the path without match.pathPrefix.'),
+    origin: originSchema,
+    access: accessSchema,
+    cors: corsSchema,
+    security: securitySchema,
+    fields: fieldRulesSchema,
+    limits: routeLimitsSchema,
+    errorPages: z
+      .record(
+        errorStatusOrClass,
+        z
+          .string()
+          .regex(
+            /.\.(?:html?|txt|json|xml|svg)$/i,
+            'expected a file whose name ends in .html, .htm, .txt, .json, .xml or .svg',
+          ),
+      )
+      .default({})
+      .describe(
+        'Files of at most 1MiB, in UTF-8, that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}, to clients that accept their type; never in place of an error of the origin. Relative to this file. Read at the start and at a reload.',
+      ),
+    cache: cacheSchema,
+    ranges,
+    fill,
+    purge,
+  })
+  .superRefine(({ cache, fill: { prefetch: wanted }, origin, limits }, context) => {
+    if (wanted === undefined) return;
+    const complain = (message: string) => context.addIssue({ code: 'custom', path: ['fill', 'prefetch'], message });
+    if (!cache.enabled) complain('needs cache.enabled');
+    if (cache.storeAfterUses > 1) complain('needs cache.storeAfterUses 1: a prefetched segment has not been used yet');
+    if (origin.connections * (1 + origin.alternatives.length) < 2)
+      complain('needs two origin.connections: half are for clients');
+    if (limits.fills === 1) complain('needs two limits.fills: half are for clients');
+  });
 
 /** The options of a route that decide what it matches. */
 export const routeMatchSchema = z.looseObject({

@@ -62,6 +62,8 @@ export interface Gate {
   readonly selectPurge?:
     | ((request: ProxyRequest, client: Client, routed: Routed) => RequestedPurge | undefined)
     | undefined;
+  /** Returns a target without its signature, as the cache and the origin get it. Absent where they get targets as they are. */
+  readonly withoutSignature?: ((target: string) => string) | undefined;
   /** Returns the response as this client gets it, whether it is the origin's or our own. */
   present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
   /** Returns the fields of an interim response as the client gets them. */
@@ -115,6 +117,7 @@ export function createGate({ access, allowances, presentation, purge, errorPages
     },
     lend: (routed, client) => allowances.lend(routed, client),
     selectPurge: purge && ((request, client, routed) => selectPurge(request, client, routed, purge)),
+    withoutSignature: access.withoutSignature,
     present(request, response) {
       const isOurs = response.problem !== undefined;
       const formed = isOurs ? presentProblem(request, response, errorPages) : response;

@@ -52,6 +52,20 @@ export interface RouteCaching extends Omit<CachePolicy, 'isEnabled' | 'wantsDige
   readonly acceptEncoding: 'asSent' | 'normalise' | 'identity';
 }
 
+/** How the next segments of a playlist that is played are prefetched. */
+export interface PrefetchRules {
+  /** How many segments after the one that a client asks for. */
+  readonly segments: number;
+  /** The most bytes of one segment. */
+  readonly segmentBytes: number;
+  /** How many prefetches of the route run at a time. */
+  readonly concurrent: number;
+  /** The exchanges of the route with its origins, those of clients too. */
+  readonly load: { readonly running: number };
+  /** How many exchanges the origins take at a time. Prefetches begin only while less than half of them run. */
+  readonly mostExchanges: number;
+}
+
 /** One route: which requests it serves, from which origin, and by which rules. */
 export interface Route {
   /** For logs. */
@@ -91,6 +105,8 @@ export interface Route {
   readonly rangeSupport: RangeSupport;
   /** Which fills are started, and which go on. */
   readonly fill: FillPolicy;
+  /** How the next segments of playlists are prefetched; undefined where none are. */
+  readonly prefetch?: PrefetchRules | undefined;
   /** How long `bytes=0-` waits for a length that the origin has not stated, before the whole is sent; in milliseconds. */
   readonly lengthWaitMs: number;
   /** Whether a body that ends with its connection is stored, though it may be truncated (RFC 9112 §8). */

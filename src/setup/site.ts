@@ -11,9 +11,11 @@ import { createPeerList } from '../guard/client.ts';
 import { createExplainer, type ExplainReply } from '../guard/explain.ts';
 import { createInternalGate, type Gate } from '../guard/gate.ts';
 import { changedRequest, type Handler, type ProxyRequest } from '../http/message.ts';
+import { CountedOrigin } from '../origin/counted-origin.ts';
 import type { OriginGroup } from '../origin/group/origin-group.ts';
-import { createOriginWithFields } from '../origin/origin.ts';
+import { createOriginWithFields, type Origin } from '../origin/origin.ts';
 import { createRangeAbility } from '../origin/range-ability.ts';
+import { createRoutePrefetch, PrefetchState, type RoutePrefetch } from '../prefetch/prefetch.ts';
 import { createProxy, type ProxyContext } from '../proxy.ts';
 import { createRouter, type Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
@@ -41,6 +43,8 @@ export interface Site {
   readonly insideHandler: Handler;
   /** Explains a request. Nothing of it is counted or logged. */
   readonly explain: (request: ProxyRequest) => Promise<ExplainReply>;
+  /** What is known of playlists and prefetched segments. The next site takes it over. */
+  readonly prefetchState: PrefetchState;
   /** The state that the next site may take over. */
   readonly inheritance: Inheritance;
   /**
@@ -86,7 +90,14 @@ export async function createSite(
     pseudonym,
     trust: { isTrusted: createPeerList(config.trustedProxies), fields: config.trustedFields },
   };
-  const context: ProxyContext = { ...admission, cache, clock: systemClock, emit, random: systemRandom };
+  const prefetchState = before?.prefetchState ?? new PrefetchState(systemClock, emit);
+  const parts = { ...admission, cache, clock: systemClock, emit };
+  const prefetchOf = new Map<Route, RoutePrefetch>();
+  for (const route of routes) {
+    if (route.prefetch !== undefined)
+      prefetchOf.set(route, createRoutePrefetch(route, route.prefetch, parts, prefetchState));
+  }
+  const context: ProxyContext = { ...parts, random: systemRandom, prefetchOf };
   /** Ends the inheritance, and returns the origin groups that the other site does not use. */
   const leave = (other: Site): readonly OriginGroup[] => {
     inheritance.forget();
@@ -99,6 +110,7 @@ export async function createSite(
     handler: createTracedProxy(context, openProcessTracing()),
     insideHandler: createProxy(withinGates(context)),
     explain: createExplainer(context),
+    prefetchState,
     inheritance,
     retire(successor) {
       for (const group of leave(successor)) group.retire();
@@ -119,6 +131,7 @@ function withinGates(context: ProxyContext): ProxyContext {
     },
     trust: { isTrusted: () => false, fields: context.trust.fields },
     emit: () => {},
+    prefetchOf: new Map(),
   };
 }
 
@@ -150,21 +163,31 @@ async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise
         emit({ kind: 'origin', route: name, message: 'the origin is not asked for parts for a while', detail: reason }),
     }),
   );
+  const sent = createOriginWithFields(origins.origin, toOrigin?.constant ?? []);
+  const prefetch = config.fill.prefetch && { ...config.fill.prefetch, ...countExchanges(sent, config) };
   const route: Route = {
     name,
     match: { hosts: match?.hosts ?? [], pathPrefix: match?.pathPrefix ?? '/' },
     stripPathPrefix: config.stripPathPrefix,
     ...origins,
-    origin: createOriginWithFields(origins.origin, toOrigin?.constant ?? []),
+    origin: prefetch?.load ?? sent,
     toOrigin,
     cache: cacheOptions(config),
     ranges: config.ranges,
     rangeSupport,
     fill: fillPolicy(config),
+    prefetch,
     lengthWaitMs: secondsToMs(config.fill.lengthWaitSeconds),
     closeDelimited: originConfig.closeDelimited,
   };
   return { route, origins: origins.origin };
+}
+
+/** Counts the exchanges of a route, and how many its origins take at a time. */
+function countExchanges(origin: Origin, { origin: { connections, alternatives }, limits }: RouteConfig) {
+  const most = connections * (1 + alternatives.length);
+  const { fills } = limits;
+  return { load: new CountedOrigin(origin), mostExchanges: fills > 0 ? Math.min(fills, most) : most };
 }
 
 function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {

@@ -11,6 +11,7 @@ import type {
   FillEvent,
   FleetEvent,
   LifeEvent,
+  PrefetchEvent,
   ProgressEvent,
   RefusalEvent,
   RequestEvent,
@@ -268,6 +269,15 @@ const table = {
   rangeway_fill_received_bytes_total: counter('Body bytes received by fills that have ended.'),
   rangeway_fill_duration_seconds: histogram('Duration of fills in seconds.', []),
 
+  rangeway_prefetches_total: counter(
+    'Segments that were prefetched, could not be, or gave way to clients; and those of them that clients used, or did not.',
+    ['route', 'result'],
+  ),
+  rangeway_prefetched_bytes_total: counter('Body bytes of segments that were prefetched, by what became of them.', [
+    'route',
+    'result',
+  ]),
+
   rangeway_store_used_bytes: gauge('Bytes that stored entries take.', [], 'max'),
   rangeway_store_max_bytes: gauge('Maximum number of bytes that stored entries may take.', [], 'max'),
   rangeway_store_entries: gauge('Number of stored entries.', [], 'max'),
@@ -470,6 +480,8 @@ class OriginCounters {
   readonly #resumptions = new Counts(metricKinds.rangeway_fill_resumptions_total);
   readonly #fillBytes = new Counts(metricKinds.rangeway_fill_received_bytes_total);
   readonly #fillDurations = new Spreads(metricKinds.rangeway_fill_duration_seconds, secondsBounds);
+  readonly #prefetches = new Counts(metricKinds.rangeway_prefetches_total);
+  readonly #prefetchedBytes = new Counts(metricKinds.rangeway_prefetched_bytes_total);
 
   readonly tallies: readonly MetricReader[] = [
     this.#exchanges,
@@ -484,6 +496,8 @@ class OriginCounters {
     this.#resumptions,
     this.#fillBytes,
     this.#fillDurations,
+    this.#prefetches,
+    this.#prefetchedBytes,
   ];
 
   constructor() {
@@ -529,6 +543,11 @@ class OriginCounters {
     this.#resumptions.of().value += resumptions;
     this.#fillBytes.of().value += bytes;
     this.#fillDurations.of().observe(durationMs / 1000);
+  }
+
+  prefetch({ route, result, bytes }: PrefetchEvent): void {
+    this.#prefetches.of(route, result).value += 1;
+    this.#prefetchedBytes.of(route, result).value += bytes;
   }
 }
 
@@ -659,6 +678,7 @@ export function createCounting(role: ProcessRole, now: () => number): Counting {
     exchange: (event) => origins.endExchange(event),
     revalidation: (event) => origins.revalidate(event),
     fill: (event) => origins.endFill(event),
+    prefetch: (event) => origins.prefetch(event),
     connection: (event) => traffic.connect(event),
     refusal: (event) => traffic.refuse(event),
     tunnel: (event) => traffic.endTunnel(event),

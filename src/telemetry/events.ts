@@ -97,6 +97,23 @@ export interface FillEvent {
   readonly errorDetail: string | undefined;
 }
 
+/** A segment was prefetched or could not be; or it turned out whether a client wanted it. */
+export interface PrefetchEvent {
+  readonly kind: 'prefetch';
+  readonly route: string;
+  /** The key of the segment in the store. */
+  readonly key: string;
+  /**
+   * fetched: it is stored; failed: the origin or a rule prevented it; skipped: it gave way to clients, or reached a limit. Later, of a
+   * fetched one: used, a client has asked for it; unused, no client has for ten minutes, or it was forgotten before.
+   */
+  readonly result: 'fetched' | 'failed' | 'skipped' | 'used' | 'unused';
+  /** Bytes of the segment that were fetched. */
+  readonly bytes: number;
+  /** Why it failed or was skipped. */
+  readonly detail: string | undefined;
+}
+
 /** An exchange with an origin is over: one request to it, and the outcome. */
 export interface ExchangeEvent {
   readonly kind: 'exchange';
@@ -242,6 +259,7 @@ export type ServerEvent =
   | RefusalEvent
   | TunnelEvent
   | FillEvent
+  | PrefetchEvent
   | ExchangeEvent
   | StoreEvent
   | OriginEvent

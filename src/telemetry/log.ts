@@ -15,6 +15,7 @@ import type {
   ListenerEvent,
   LogEvent,
   OriginEvent,
+  PrefetchEvent,
   RefusalEvent,
   RequestEvent,
   ServerEvent,
@@ -101,7 +102,15 @@ export function createLog({ level, format, stream, now, worker }: LogOptions): L
 }
 
 /** Kinds of events that can occur for each request. Their lines are not flushed, but written together. */
-const frequent: ReadonlySet<string> = new Set(['request', 'fill', 'exchange', 'revalidation', 'refusal', 'tunnel']);
+const frequent: ReadonlySet<string> = new Set([
+  'request',
+  'fill',
+  'prefetch',
+  'exchange',
+  'revalidation',
+  'refusal',
+  'tunnel',
+]);
 
 /** Returns a function for the time in ISO 8601, which formats each millisecond only once. */
 function createTimeText(now: () => number): () => string {
@@ -162,6 +171,7 @@ type LogFields =
   | ReturnType<typeof refusalFields>
   | ReturnType<typeof tunnelFields>
   | ReturnType<typeof fillFields>
+  | ReturnType<typeof prefetchFields>
   | ReturnType<typeof exchangeFields>
   | ReturnType<typeof storeFields>
   | ReturnType<typeof originFields>
@@ -186,6 +196,7 @@ export function levelOf(event: LoggedEvent): LineLevel {
       return event.stage === 'cut' || event.stage === 'reload_failed' ? 'warn' : 'info';
     case 'fill':
       return event.result === 'failed' ? 'warn' : 'debug';
+    case 'prefetch':
     // The outcome is logged with the request or the fill that it was for.
     case 'exchange':
       return 'debug';
@@ -226,6 +237,8 @@ export function fieldsOf(event: LoggedEvent): LogFields {
       return tunnelFields(event);
     case 'fill':
       return fillFields(event);
+    case 'prefetch':
+      return prefetchFields(event);
     case 'exchange':
       return exchangeFields(event);
     case 'store':
@@ -311,6 +324,17 @@ function fillFields(event: FillEvent) {
     totalMs: roundMs(event.durationMs),
     error: event.error,
     errorDetail: redactSome(event.errorDetail),
+  };
+}
+
+function prefetchFields(event: PrefetchEvent) {
+  return {
+    event: event.kind,
+    key: redact(event.key),
+    route: redact(event.route),
+    result: event.result,
+    bytes: event.bytes,
+    detail: redactSome(event.detail),
   };
 }
 
@@ -459,6 +483,12 @@ function formatEvent(line: LogLine, paint: Paint): string[] {
         formatBytes(line.bytes),
         paint.dim(formatMs(line.totalMs)),
         ...formatError(line, paint),
+      ];
+    case 'prefetch':
+      return [
+        `prefetch ${line.key} ${line.result}`,
+        formatBytes(line.bytes),
+        ...(line.detail === undefined ? [] : [paint.dim(`(${line.detail})`)]),
       ];
     case 'store':
     case 'origin':

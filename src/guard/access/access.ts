@@ -38,6 +38,8 @@ export interface Access {
     routed: Routed,
     client: Client,
   ): PassedCredentials | Promise<PassedCredentials>;
+  /** Returns a target without its signature. Absent where the route accepts no signed URLs, or forwards their signatures. */
+  readonly withoutSignature?: ((target: string) => string) | undefined;
   /** Returns a response of the route with the fields that keep shared caches from giving it to clients that have not passed. */
   present(response: ProxyResponse): ProxyResponse;
 }
@@ -70,8 +72,14 @@ export function createAccess({ allow, deny, credentials }: AccessRules): Access 
       credentials === undefined
         ? (request, routed) => ({ request, routed, user: undefined })
         : createCredentialCheck(credentials),
+    withoutSignature: credentials?.signedUrls === undefined || credentials.areForwarded ? undefined : removeSignature,
     present: credentials === undefined ? (response) => response : withPrivate,
   };
+}
+
+function removeSignature(target: string): string {
+  const signature = readSignature(target);
+  return signature.kind === 'none' ? target : signature.target;
 }
 
 /** A request that passes. */

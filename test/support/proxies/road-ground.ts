@@ -137,6 +137,7 @@ export class RoadGround {
       cache: this.cache,
       clock: this.clock,
       emit: (event) => void this.events.push(event),
+      prefetchOf: new Map(),
       pseudonym: 'rangeway-test',
       gateOf: () => gate,
       trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },

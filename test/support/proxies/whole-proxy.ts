@@ -9,10 +9,12 @@ import { createExplainer } from '../../../src/guard/explain.ts';
 import { plainPresentation } from '../../../src/guard/fields/presentation.ts';
 import { createGate, type Gate } from '../../../src/guard/gate.ts';
 import type { Handler, HitRoad, ProxyRequest } from '../../../src/http/message.ts';
+import { CountedOrigin } from '../../../src/origin/counted-origin.ts';
 import type { Origin } from '../../../src/origin/origin.ts';
 import { createRangeAbility, type RangeMode } from '../../../src/origin/range-ability.ts';
+import { createRoutePrefetch, PrefetchState } from '../../../src/prefetch/prefetch.ts';
 import { createProxy, type ProxyContext } from '../../../src/proxy.ts';
-import { createRouter, type Route } from '../../../src/routing/router.ts';
+import { createRouter, type PrefetchRules, type Route } from '../../../src/routing/router.ts';
 import { createMemoryStore } from '../../../src/store/memory/memory-store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { FillEvent, RequestEvent, ServerEvent } from '../../../src/telemetry/events.ts';
@@ -57,6 +59,8 @@ export interface WholeProxy {
   close(): Promise<void>;
 }
 
+const defaultPrefetch = { segments: 2, segmentBytes: 1_000_000, concurrent: 4, mostExchanges: 128 };
+
 /** One of several processes. */
 export interface WholeProcess {
   readonly cache: Cache;
@@ -86,6 +90,8 @@ export interface WholeProxyOptions {
   readonly peersBy?: 'calls' | 'sockets';
   /** The gate of the route; by default it refuses and limits nothing. */
   readonly gate?: Gate;
+  /** Prefetches the next segments of playlists, by these rules in place of the default ones. */
+  readonly prefetch?: Partial<Omit<PrefetchRules, 'load'>>;
   /** Replaces the scripted origin, which then gets no request. */
   readonly origin?: Origin;
 }
@@ -111,12 +117,14 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   };
   const createOwnCache = (fleet: Fleet) =>
     createCache({ store, clock, emit, windowBytes, readAhead: new ByteBudget(readAheadBytes), fleet });
+  const load = new CountedOrigin(options.origin ?? origin);
   const route: Route = {
     name: 'main',
     match: { hosts: [], pathPrefix: '/' },
     stripPathPrefix: false,
     originUrl: new URL('http://origin.example'),
-    origin: options.origin ?? origin,
+    origin: options.prefetch === undefined ? (options.origin ?? origin) : load,
+    prefetch: options.prefetch && { ...defaultPrefetch, load, ...options.prefetch },
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
     ranges: { maxRanges: 100, coalesceGapBytes: 0 },
@@ -135,16 +143,24 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const gate =
     options.gate ??
     createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
-  const contextOf = (cache: Cache): ProxyContext => ({
-    router: createRouter([route]),
-    cache,
-    clock,
-    emit,
-    pseudonym: 'rangeway-test',
-    gateOf: () => gate,
-    trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
-    random: (size) => new Uint8Array(size).fill(0xb0),
-  });
+  const contextOf = (cache: Cache): ProxyContext => {
+    const parts = {
+      router: createRouter([route]),
+      cache,
+      clock,
+      emit,
+      pseudonym: 'rangeway-test',
+      gateOf: () => gate,
+    };
+    const prefetch =
+      route.prefetch && createRoutePrefetch(route, route.prefetch, parts, new PrefetchState(clock, emit));
+    return {
+      ...parts,
+      prefetchOf: new Map(prefetch && [[route, prefetch]]),
+      trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
+      random: (size) => new Uint8Array(size).fill(0xb0),
+    };
+  };
   const createHandler = (cache: Cache) => createProxy(contextOf(cache));
   const fakeFleet = new FakeFleet(clock, options.peersBy ?? 'calls');
   const createProcess = (_: unknown, index: number) => {
