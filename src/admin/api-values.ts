@@ -218,6 +218,12 @@ export const explainReply = z
             .describe('The request fields that select a variant, with their values; null for an absent one.'),
           entries: z.array(anything).describe('What is stored under the key, in short.'),
           flights: z.array(anything).describe('The running exchanges with the origin.'),
+          prefetch: z
+            .array(z.string())
+            .optional()
+            .describe(
+              'The next segments of its playlist, which the request would have fetched; absent where there are none.',
+            ),
           plan: anything.describe('The response: its status, and where the bytes of its body would come from.'),
         })
         .describe('Further members may be present.'),

@@ -204,6 +204,11 @@ export interface Explanation extends CacheExplanation {
   /** The name of the route. */
   readonly route: string;
   readonly plan: RangePlan;
+  /**
+   * The segments that the request would have fetched into the store, those that are stored already included: targets, with their
+   * ranges. Undefined where nothing is prefetched, or no known playlist lists the request.
+   */
+  readonly prefetch?: readonly string[] | undefined;
 }
 
 /** Adds the plan of the response to the explanation of the cache. */

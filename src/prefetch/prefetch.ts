@@ -10,7 +10,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Answer, Representation } from '../cache/answer.ts';
 import type { Cache } from '../cache/cache.ts';
-import { changedInquiry, type Inquiry, rangeSpecs } from '../cache/inquiry.ts';
+import { type CachePolicy, changedInquiry, type Inquiry, rangeSpecs } from '../cache/inquiry.ts';
 import type { AdmissionContext } from '../guard/admit.ts';
 import { forwardedRequestFields } from '../guard/fields/forwarding.ts';
 import type { Clock } from '../http/clock.ts';
@@ -19,7 +19,7 @@ import type { Peer, PlainHead, ProxyRequest } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Segment } from '../media/targets.ts';
 import { createYieldingOrigin } from '../origin/counted-origin.ts';
-import { createInquiry, routeRequest } from '../routing/inquiry.ts';
+import { createInquiry, policyOf, routeRequest } from '../routing/inquiry.ts';
 import type { PrefetchRules, Route } from '../routing/router.ts';
 import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import { isForAll } from '../semantics/reuse.ts';
@@ -172,6 +172,8 @@ class Prefetches implements RoutePrefetch {
   readonly #rules: PrefetchRules;
   readonly #context: PrefetchContext;
   readonly #state: PrefetchState;
+  /** That of the route, but where a prefetch is given up, the transfer ends, unless a client reads it. */
+  readonly #policy: CachePolicy;
   /** The generations that are being read, by the key of their playlist. */
   readonly #reading = new Map<string, string>();
   #running = 0;
@@ -181,6 +183,8 @@ class Prefetches implements RoutePrefetch {
     this.#rules = rules;
     this.#context = context;
     this.#state = state;
+    const policy = policyOf(route);
+    this.#policy = { ...policy, fill: { ...policy.fill, onAbort: 'stop' } };
   }
 
   noteAnswer(inquiry: Inquiry, answer: Answer): void {
@@ -343,9 +347,7 @@ class Prefetches implements RoutePrefetch {
         forwardedRequestFields(request, { address: ourselves.address, forwardedFor: [] }, route, pseudonym),
       onInterim: () => {},
     });
-    const { policy } = inquiry;
-    // Where the prefetch is given up, the transfer ends, unless a client reads it.
-    return changedInquiry(inquiry, { policy: { ...policy, fill: { ...policy.fill, onAbort: 'stop' } } });
+    return changedInquiry(inquiry, { policy: this.#policy });
   }
 
   /** Reads a playlist in the background, from the bytes that its client gets. */

@@ -109,7 +109,10 @@ export async function createSite(
     admission,
     handler: createTracedProxy(context, openProcessTracing()),
     insideHandler: createProxy(withinGates(context)),
-    explain: createExplainer(context),
+    explain: createExplainer({
+      ...context,
+      nextSegments: (route, inquiry) => prefetchOf.get(route)?.explain(inquiry),
+    }),
     prefetchState,
     inheritance,
     retire(successor) {

@@ -441,6 +441,20 @@ describe('a DASH manifest', () => {
   });
 });
 
+describe('the explanation', () => {
+  it('names the next segments, and causes no prefetch', async () => {
+    const origin = open();
+    expect((await proxy.explain({ target: '/film/s1.ts' })).prefetch).toBeUndefined();
+    await get('/film/index.m3u8');
+    origin.taken();
+    expect((await proxy.explain({ target: '/film/s1.ts' })).prefetch).toEqual(paths(2, 3));
+    expect((await proxy.explain({ target: '/film/s9.ts' })).prefetch).toEqual([]);
+    expect((await proxy.explain({ target: '/film/index.m3u8' })).prefetch).toBeUndefined();
+    await turn();
+    expect(origin.taken()).toEqual([]);
+  });
+});
+
 describe('without the option', () => {
   it('nothing is prefetched', async () => {
     const origin = open();

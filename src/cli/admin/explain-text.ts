@@ -41,6 +41,7 @@ export function explanationSections(explanation: Explanation): readonly Section[
     { label: 'origin', lines: originLines(explanation) },
     { label: 'in flight', lines: flights.map(flightLine) },
     { label: 'not stored', lines: refusalLines(explanation) },
+    { label: 'prefetch', lines: prefetchLines(explanation) },
   ];
 }
 
@@ -222,6 +223,12 @@ function refusalLines({ notStored }: Explanation): string[] {
   const { status, reason, agoMs } = notStored;
   const response = `the last response${status === undefined ? '' : ` (${status})`}`;
   return [`${response}, ${duration(agoMs)} ago: ${describeRefusal(reason)}`];
+}
+
+function prefetchLines({ prefetch }: Explanation): string[] {
+  if (prefetch === undefined) return [];
+  if (prefetch.length === 0) return ['nothing: it is the last segment of its playlist'];
+  return [`the next segments of its playlist: ${prefetch.join(', ')}`];
 }
 
 function fieldsText(fields: Fields): string {

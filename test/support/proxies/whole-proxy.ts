@@ -5,7 +5,7 @@ import { type Fleet, noFleet } from '../../../src/cache/fleet.ts';
 import type { FillPolicy } from '../../../src/cache/inquiry.ts';
 import { ByteBudget } from '../../../src/cache/read/read-ahead.ts';
 import type { Explanation } from '../../../src/delivery/explanation.ts';
-import { createExplainer } from '../../../src/guard/explain.ts';
+import { createExplainer, type ExplainContext } from '../../../src/guard/explain.ts';
 import { plainPresentation } from '../../../src/guard/fields/presentation.ts';
 import { createGate, type Gate } from '../../../src/guard/gate.ts';
 import type { Handler, HitRoad, ProxyRequest } from '../../../src/http/message.ts';
@@ -143,7 +143,8 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const gate =
     options.gate ??
     createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
-  const contextOf = (cache: Cache): ProxyContext => {
+  const prefetchState = new PrefetchState(clock, emit);
+  const contextOf = (cache: Cache): ProxyContext & Pick<ExplainContext, 'nextSegments'> => {
     const parts = {
       router: createRouter([route]),
       cache,
@@ -152,11 +153,11 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
       pseudonym: 'rangeway-test',
       gateOf: () => gate,
     };
-    const prefetch =
-      route.prefetch && createRoutePrefetch(route, route.prefetch, parts, new PrefetchState(clock, emit));
+    const prefetch = route.prefetch && createRoutePrefetch(route, route.prefetch, parts, prefetchState);
     return {
       ...parts,
       prefetchOf: new Map(prefetch && [[route, prefetch]]),
+      nextSegments: (_route, inquiry) => prefetch?.explain(inquiry),
       trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
       random: (size) => new Uint8Array(size).fill(0xb0),
     };
