@@ -82,8 +82,6 @@ interface Known {
   bytes: number;
   readonly route: string;
   readonly key: string;
-  /** Credits bytes that a client uses. */
-  repay: ((bytes: number) => void) | undefined;
 }
 
 /** What a process knows of playlists and prefetches. It outlives a configuration. */
@@ -117,8 +115,6 @@ export class PrefetchState {
   /** Counts a segment as used. Its state is `settled` then. */
   settleUsed(known: Known): void {
     known.state = 'settled';
-    known.repay?.(known.bytes);
-    known.repay = undefined;
     this.#emit(prefetchEvent(known, 'used'));
   }
 
@@ -135,7 +131,7 @@ export class PrefetchState {
       this.#known.purgeStale();
       this.#purgeAt = now + PURGE_EVERY_MS;
     }
-    const known: Known = { state: 'running', againAt: 0, isUsed: false, bytes: 0, route, key, repay: undefined };
+    const known: Known = { state: 'running', againAt: 0, isUsed: false, bytes: 0, route, key };
     this.#known.set(idOf(key, start), known);
     return known;
   }
@@ -211,7 +207,7 @@ class Prefetches implements RoutePrefetch {
     const player = (): Player => ({ scheme, authority: head.authority, client, fields: head.readFields() });
     if (playing !== undefined) this.#follow(key, playing, player);
     else if (hasPlaylistName(head.target) && !this.#isRead(key, generation)) {
-      const inquiry = this.#inquire(head.target, undefined, player(), () => true);
+      const inquiry = this.#inquire(head.target, undefined, player())?.inquiry;
       if (inquiry !== undefined) this.#learn(inquiry, this.#context.cache.present(entry, inquiry));
     }
   }
@@ -286,9 +282,11 @@ class Prefetches implements RoutePrefetch {
    */
   async #fetch(segment: ListedSegment, player: Player, known: Known, signal: AbortSignal): Promise<boolean> {
     const { load, mostExchanges, segmentBytes } = this.#rules;
-    const mayBegin = () => (load.running + 1) * 2 <= mostExchanges;
-    const inquiry = this.#inquire(segment.target, segment.span, player, mayBegin, signal, known);
-    if (inquiry === undefined) return false;
+    const asked = this.#inquire(segment.target, segment.span, player, signal);
+    if (asked === undefined) return false;
+    const { loan, playerLoan } = asked;
+    const mayBegin = () => (load.running + 1) * 2 <= mostExchanges && !playerLoan.owesMuch();
+    const inquiry = changedInquiry(asked.inquiry, { origin: createYieldingOrigin(loan.origin, mayBegin) });
     const answer = await this.#context.cache.answer(inquiry);
     if (answer.kind === 'relay') {
       answer.relay.response.body.close();
@@ -304,19 +302,18 @@ class Prefetches implements RoutePrefetch {
       await discard(representation, segment, segmentBytes, signal, known);
       return true;
     } finally {
+      // The client pays, by what it takes of any response.
+      loan.repay(known.bytes);
+      playerLoan.charge(known.bytes);
       representation.close();
     }
   }
 
-  /** Makes an inquiry of our own; undefined where the target is not of this route. */
-  #inquire(
-    target: string,
-    span: ListedSegment['span'],
-    player: Player,
-    mayBegin: () => boolean,
-    signal: AbortSignal = never,
-    known?: Known,
-  ): Inquiry | undefined {
+  /**
+   * Makes an inquiry of our own, and returns it with what it may use of the origin, and with what the player may. Undefined where the
+   * target is not of this route.
+   */
+  #inquire(target: string, span: ListedSegment['span'], player: Player, signal: AbortSignal = never) {
     const { router, gateOf, pseudonym, clock } = this.#context;
     const range: Fields = span === undefined ? [] : [['range', `bytes=${span.start}-${span.end - 1}`]];
     const request: ProxyRequest = {
@@ -338,16 +335,20 @@ class Prefetches implements RoutePrefetch {
     if (route !== this.#route) return undefined;
     // A name of its own: prefetches use up nothing of the client's limits for requests that it makes itself.
     const client = `prefetch for ${player.client}`;
-    const loan = gateOf(route).lend(routed, client);
-    if (known !== undefined) Object.assign(known, { repay: (bytes: number) => loan.repay(bytes) });
+    const gate = gateOf(route);
+    const loan = gate.lend(routed, client);
     const inquiry = createInquiry(request, routed, router, {
-      origin: createYieldingOrigin(loan.origin, mayBegin),
+      origin: loan.origin,
       client,
       originFields: () =>
         forwardedRequestFields(request, { address: ourselves.address, forwardedFor: [] }, route, pseudonym),
       onInterim: () => {},
     });
-    return changedInquiry(inquiry, { policy: this.#policy });
+    return {
+      inquiry: changedInquiry(inquiry, { policy: this.#policy }),
+      loan,
+      playerLoan: gate.lend(routed, player.client),
+    };
   }
 
   /** Reads a playlist in the background, from the bytes that its client gets. */

@@ -137,6 +137,11 @@ describe('checkConfig fills in', () => {
     });
   });
 
+  it('the defaults of prefetches, where they are wanted', () => {
+    const { routes: read } = configOf({ routes: [{ ...routes[0], fill: { prefetch: {} } }] });
+    expect(read[0]?.fill.prefetch).toEqual({ segments: 2, segmentBytes: 32_000_000, concurrent: 4 });
+  });
+
   it('the defaults of a store in an engine, and its paths', () => {
     const { store } = configOf({ routes, store: { type: 'redis', url: 'rediss://a.example/3', password: 'file:p' } });
     expect(store).toMatchObject({
@@ -353,6 +358,26 @@ describe('checkConfig reports', () => {
     [
       { routes: [{ ...routes[0], cache: { storeAfterUses: 0 } }] },
       'routes[0].cache.storeAfterUses: must be at least 1, found 0',
+    ],
+    [
+      { routes: [{ ...routes[0], fill: { prefetch: { segments: 21 } } }] },
+      'routes[0].fill.prefetch.segments: must be at most 20, found 21',
+    ],
+    [
+      { routes: [{ ...routes[0], fill: { prefetch: {} }, cache: { enabled: false } }] },
+      'routes[0].fill.prefetch: needs cache.enabled',
+    ],
+    [
+      { routes: [{ ...routes[0], fill: { prefetch: {} }, cache: { storeAfterUses: 2 } }] },
+      'routes[0].fill.prefetch: needs cache.storeAfterUses 1: a prefetched segment has not been used yet',
+    ],
+    [
+      { routes: [{ origin: { url: 'http://a.example', connections: 1 }, fill: { prefetch: {} } }] },
+      'routes[0].fill.prefetch: needs two origin.connections: half are for clients',
+    ],
+    [
+      { routes: [{ ...routes[0], fill: { prefetch: {} }, limits: { fills: 1 } }] },
+      'routes[0].fill.prefetch: needs two limits.fills: half are for clients',
     ],
     [{ routes: [{ origin: 4 }] }, 'routes[0].origin: expected text or an object, found 4'],
     [{ routes: [{ origin: 'example.org' }] }, `routes[0].origin: ${notAUrl}`],

@@ -56,6 +56,14 @@ const fill: ServerEvent = {
   error: undefined,
   errorDetail: undefined,
 };
+const prefetch: ServerEvent = {
+  kind: 'prefetch',
+  route: 'media',
+  key: 'http://media.example/s2.ts?sig=abc',
+  result: 'failed',
+  bytes: 1500,
+  detail: 'the origin answered 404',
+};
 const tunnel: ServerEvent = {
   kind: 'tunnel',
   authority: 'media.example',
@@ -176,6 +184,7 @@ describe('a log in JSON', () => {
       errorDetail: 'ECONNRESET at http://[redacted]@files.example',
     });
     expect(jsonLine(fill)).toMatchObject({ key: 'http://media.example/video.mp4?sig=[redacted]' });
+    expect(jsonLine(prefetch)).toMatchObject({ key: 'http://media.example/s2.ts?sig=[redacted]', result: 'failed' });
   });
 
   it('has the message of events of the server, a listener and the store', () => {
@@ -196,6 +205,7 @@ describe('a log in JSON', () => {
     ['a refusal', badRequest, 'info'],
     ['a tunnel', tunnel, 'info'],
     ['a fill', fill, 'debug'],
+    ['a prefetch', prefetch, 'debug'],
     ['a fill that failed', { ...fill, result: 'failed' }, 'warn'],
     ['an exchange', exchange, 'debug'],
     ['an exchange that failed', { ...exchange, ...refused }, 'debug'],
@@ -278,6 +288,7 @@ describe('a pretty log', () => {
     ['400 refused 192.0.2.7 malformed_request', badRequest],
     ['tunnel /socket 101 5 ms', tunnel],
     ['fill http://media.example/video.mp4?sig=[redacted] stored 5 MB 250 ms', fill],
+    ['prefetch http://media.example/s2.ts?sig=[redacted] failed 1.5 KB (the origin answered 404)', prefetch],
     ['origin http://origin.example GET 206 5 MB 251 ms', exchange],
     [
       'origin http://origin.example GET 0 B 3 ms origin_refused: ECONNREFUSED',

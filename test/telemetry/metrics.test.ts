@@ -2,12 +2,21 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ProcessRole } from '../../src/telemetry/counters.ts';
-import type { ServerEvent } from '../../src/telemetry/events.ts';
+import type { PrefetchEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { createMetrics, formatMetrics, type MetricSources } from '../../src/telemetry/metrics.ts';
 import { sampleExchange, sampleFill, sampleRequest, sampleTunnel } from '../support/proxies/sample-events.ts';
 import { readMetricText, sampleOf } from '../support/values/metric-text.ts';
 
 const now = () => 1_700_000_000_500;
+
+const prefetched: PrefetchEvent = {
+  kind: 'prefetch',
+  route: 'media',
+  key: 'k',
+  result: 'fetched',
+  bytes: 700,
+  detail: undefined,
+};
 
 /** Returns the text of the metrics after these events. */
 async function textOf(events: readonly ServerEvent[], sources?: MetricSources, role: ProcessRole = { kind: 'alone' }) {
@@ -140,6 +149,17 @@ describe('metrics of events', () => {
     [[{ ...sampleFill, resumptions: 3 }], 'rangeway_fill_resumptions_total', 3],
     [[sampleFill], 'rangeway_fill_received_bytes_total', 5000],
     [[sampleFill], 'rangeway_fill_duration_seconds_bucket{le="0.25"}', 1],
+
+    [
+      [prefetched, prefetched, { ...prefetched, result: 'used' }],
+      'rangeway_prefetches_total{route="media",result="fetched"}',
+      2,
+    ],
+    [
+      [prefetched, { ...prefetched, result: 'unused' }],
+      'rangeway_prefetched_bytes_total{route="media",result="unused"}',
+      700,
+    ],
 
     [[{ ...store, count: { evictedEntries: 7 } }, store], 'rangeway_store_evicted_entries_total', 7],
     [[{ ...store, count: { damagedBlocks: 2 } }], 'rangeway_store_damaged_blocks_total', 2],

@@ -50,6 +50,10 @@ export interface Loan {
   readonly origin: Origin;
   /** Credits bytes that were delivered to the client: this worker was charged for fetching them. */
   repay(bytes: number): void;
+  /** Charges the client for bytes of the origin that were fetched for it under another name. */
+  charge(bytes: number): void;
+  /** Returns whether the client owes so much that no transfer goes on for it unread. */
+  owesMuch(): boolean;
 }
 
 /** The limits of one route. */
@@ -127,7 +131,12 @@ class RouteAllowances implements Allowances {
 
   lend({ route }: Routed, client: string): Loan {
     const share = this.#share;
-    return { origin: this.#limit(route.origin), repay: (bytes) => share?.repay(client, bytes) };
+    return {
+      origin: this.#limit(route.origin),
+      repay: (bytes) => share?.repay(client, bytes),
+      charge: (bytes) => share?.charge(client, bytes),
+      owesMuch: () => share?.whyNotUnread(client) !== undefined,
+    };
   }
 
   #limitBody(request: ProxyRequest, fields: Fields): ProxyRequest {

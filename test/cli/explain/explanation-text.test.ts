@@ -140,6 +140,14 @@ function linesOf(explanation: Explanation, label: string): string[] {
 }
 
 describe('an explanation', () => {
+  it.each([
+    [undefined, []],
+    [[], ['nothing: it is the last segment of its playlist']],
+    [['/2.ts', '/all.ts bytes=0-9'], ['the next segments of its playlist: /2.ts, /all.ts bytes=0-9']],
+  ])('of a request that prefetches %j', (prefetch, lines) => {
+    expect(linesOf({ ...nothing, prefetch }, 'prefetch')).toEqual(lines);
+  });
+
   it('of a request with nothing stored', () => {
     expect(formatExplanation(nothing)).toBe(`GET http://a.example/film.mp4
 
