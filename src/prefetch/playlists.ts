@@ -43,6 +43,8 @@ export interface PlayedPlaylist {
 /** The place of a request in a playlist. */
 export interface Playing {
   readonly playlist: PlayedPlaylist;
+  /** Names the stream: the same for all versions of the playlist. */
+  readonly stream: string;
   /** Where the requested segment begins in its resource. */
   readonly start: number;
   /** The segments after it. */
@@ -58,7 +60,9 @@ export interface PlaylistLimits {
 
 /** Segments that are played one after the other. */
 interface Stream {
+  /** The key of its playlist. */
   readonly playlist: string;
+  readonly name: string;
   readonly segments: readonly ListedSegment[];
 }
 
@@ -108,7 +112,7 @@ export class KnownPlaylists {
   /** Keeps the segments of a generation, in place of those of earlier ones. A playlist that is too large is forgotten. */
   learn(key: string, generation: string, streams: readonly (readonly ListedSegment[])[]): void {
     const before = this.#playlists.get(key);
-    const kept = streams.map((segments) => ({ playlist: key, segments }));
+    const kept = streams.map((segments, at) => ({ playlist: key, name: `${at} ${key}`, segments }));
     this.#playlists.set(key, {
       key,
       versions: [...(before?.versions ?? []).slice(1 - MAX_VERSIONS), generation],
@@ -129,11 +133,17 @@ export class KnownPlaylists {
     const playlist = this.#playlists.get(stream.playlist);
     if (playlist === undefined) return undefined;
     const indexed = places.find((place) => segments[place]?.isIndexed === true);
-    if (indexed !== undefined) return playIndexed(playlist, segments[indexed] as ListedSegment, asked, count);
+    if (indexed !== undefined)
+      return playIndexed({ playlist, stream: stream.name }, segments[indexed] as ListedSegment, asked, count);
     const at = placeOf(listing, asked.range);
     const segment = at === undefined ? undefined : segments[at];
     if (at === undefined || segment === undefined) return undefined;
-    return { playlist, start: segment.span?.start ?? 0, next: segments.slice(at + 1, at + 1 + count) };
+    return {
+      playlist,
+      stream: stream.name,
+      start: segment.span?.start ?? 0,
+      next: segments.slice(at + 1, at + 1 + count),
+    };
   }
 
   #index(stream: Stream): void {
@@ -186,7 +196,7 @@ function placeOf({ stream, places }: Listing, range: AskedRange | undefined): nu
 
 /** The segments of a resource with an index of its own are not known: the next ones are taken to be as long as the requested one. */
 function playIndexed(
-  playlist: PlayedPlaylist,
+  place: Pick<Playing, 'playlist' | 'stream'>,
   { key, target }: ListedSegment,
   { range, sizeBytes }: SegmentRequest,
   count: number,
@@ -195,5 +205,5 @@ function playIndexed(
   const { start, end } = range;
   const nextEnd = Math.min(end + (end - start) * count, sizeBytes ?? Number.MAX_SAFE_INTEGER);
   const next = nextEnd > end ? [{ key, target, span: { start: end, end: nextEnd } }] : [];
-  return { playlist, start, next };
+  return { ...place, start, next };
 }

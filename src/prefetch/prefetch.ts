@@ -145,6 +145,11 @@ function prefetchEvent({ route, key, bytes }: Known, result: PrefetchEvent['resu
   return { kind: 'prefetch', route, key, result, bytes, detail };
 }
 
+/** The segments that are to be prefetched for one client of one stream. */
+interface Sequence {
+  due: ListedSegment[];
+}
+
 /** The client that plays: whose request causes prefetches. */
 interface Player {
   readonly scheme: ProxyRequest['scheme'];
@@ -172,6 +177,8 @@ class Prefetches implements RoutePrefetch {
   readonly #policy: CachePolicy;
   /** The generations that are being read, by the key of their playlist. */
   readonly #reading = new Map<string, string>();
+  /** The running sequences, by their client and stream. */
+  readonly #sequences = new Map<string, Sequence>();
   #running = 0;
 
   constructor(route: Route, rules: PrefetchRules, context: PrefetchContext, state: PrefetchState) {
@@ -196,7 +203,7 @@ class Prefetches implements RoutePrefetch {
     const playing = this.#find({ key: inquiry.key, range: spec && rangeOf(spec), sizeBytes });
     const { scheme, authority, fields } = request;
     if (playing !== undefined)
-      this.#follow(inquiry.key, playing, () => ({ scheme, authority, client: inquiry.client, fields }));
+      this.#follow(inquiry.key, inquiry.client, playing, () => ({ scheme, authority, client: inquiry.client, fields }));
     else if (isPlaylist(request.target, response.fields)) this.#learn(inquiry, representation);
   }
 
@@ -205,7 +212,7 @@ class Prefetches implements RoutePrefetch {
     const { key, sizeBytes, generation } = entry;
     const playing = this.#find({ key, range: readRange(head.selecting), sizeBytes });
     const player = (): Player => ({ scheme, authority: head.authority, client, fields: head.readFields() });
-    if (playing !== undefined) this.#follow(key, playing, player);
+    if (playing !== undefined) this.#follow(key, client, playing, player);
     else if (hasPlaylistName(head.target) && !this.#isRead(key, generation)) {
       const inquiry = this.#inquire(head.target, undefined, player())?.inquiry;
       if (inquiry !== undefined) this.#learn(inquiry, this.#context.cache.present(entry, inquiry));
@@ -229,19 +236,29 @@ class Prefetches implements RoutePrefetch {
   }
 
   /** Begins the prefetches that a request causes. */
-  #follow(key: string, { playlist, start, next }: Playing, playerOf: () => Player): void {
-    const state = this.#state;
-    state.use(idOf(key, start));
-    if (next.length === 0) return;
+  #follow(key: string, client: string, { playlist, stream, start, next }: Playing, playerOf: () => Player): void {
+    this.#state.use(idOf(key, start));
+    const due = next.filter((segment) => this.#isDue(segment, playlist));
+    const name = `${client} ${stream}`;
+    const running = this.#sequences.get(name);
+    // The latest request decides what comes next: the client may have seeked.
+    if (running !== undefined) running.due = due;
+    else if (due.length > 0) void this.#prefetchAll(name, { due }, playlist, playerOf());
+  }
+
+  #isDue({ key, span }: ListedSegment, playlist: PlayedPlaylist): boolean {
     const now = this.#context.clock.now();
-    if (playlist.restsUntil > now) return;
-    let player: Player | undefined;
-    for (const segment of next) {
-      if (!state.isDue(idOf(segment.key, segment.span?.start ?? 0), now)) continue;
-      if (this.#running >= this.#rules.concurrent || state.running >= MAX_RUNNING) return;
-      player ??= playerOf();
-      void this.#prefetch(segment, playlist, player);
+    return playlist.restsUntil <= now && this.#state.isDue(idOf(key, span?.start ?? 0), now);
+  }
+
+  /** Prefetches segments one after the other: they share the line with what the client itself asks for. Never rejects. */
+  async #prefetchAll(name: string, sequence: Sequence, playlist: PlayedPlaylist, player: Player): Promise<void> {
+    this.#sequences.set(name, sequence);
+    for (let segment = sequence.due.shift(); segment !== undefined; segment = sequence.due.shift()) {
+      if (this.#running >= this.#rules.concurrent || this.#state.running >= MAX_RUNNING) break;
+      if (this.#isDue(segment, playlist)) await this.#prefetch(segment, playlist, player);
     }
+    this.#sequences.delete(name);
   }
 
   /** Prefetches a segment. Never rejects. */
