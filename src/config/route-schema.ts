@@ -60,7 +60,7 @@ const prefetch = z
   })
   .optional()
   .describe(
-    'Fetches the next segments of an HLS playlist or a DASH manifest into the store when a client asks for one of them, before its player asks for the next; {} is enough. Without it, nothing is prefetched. Clients go first: a prefetch begins only while less than half of the connections of the origin are in use.',
+    'Fetches the next segments of an HLS playlist or a DASH manifest into the store when a client asks for one of them, before its player asks for the next, one after the other; {} is enough. Without it, nothing is prefetched. Clients go first: a prefetch begins only while less than half of the connections of the origin are in use.',
   );
 
 const fill = z
