@@ -148,6 +148,8 @@ function prefetchEvent({ route, key, bytes }: Known, result: PrefetchEvent['resu
 /** The segments that are to be prefetched for one client of one stream. */
 interface Sequence {
   due: ListedSegment[];
+  /** The segment that is being prefetched. */
+  current: string | undefined;
 }
 
 /** The client that plays: whose request causes prefetches. */
@@ -241,9 +243,14 @@ class Prefetches implements RoutePrefetch {
     const due = next.filter((segment) => this.#isDue(segment, playlist));
     const name = `${client} ${stream}`;
     const running = this.#sequences.get(name);
-    // The latest request decides what comes next: the client may have seeked.
-    if (running !== undefined) running.due = due;
-    else if (due.length > 0) void this.#prefetchAll(name, { due }, playlist, playerOf());
+    const isCaughtUp = running?.current === idOf(key, start);
+    if (running !== undefined) {
+      // The latest request decides what comes next: the client may have seeked. A segment that the client reads by now is not ahead
+      // of it any more, so the next one need not wait for its end.
+      running.due = isCaughtUp ? [] : due;
+    }
+    if (due.length > 0 && (running === undefined || isCaughtUp))
+      void this.#prefetchAll(name, { due, current: undefined }, playlist, playerOf());
   }
 
   #isDue({ key, span }: ListedSegment, playlist: PlayedPlaylist): boolean {
@@ -251,14 +258,16 @@ class Prefetches implements RoutePrefetch {
     return playlist.restsUntil <= now && this.#state.isDue(idOf(key, span?.start ?? 0), now);
   }
 
-  /** Prefetches segments one after the other: they share the line with what the client itself asks for. Never rejects. */
+  /** Prefetches segments one after the other, because they share the line with what the client itself asks for. Never rejects. */
   async #prefetchAll(name: string, sequence: Sequence, playlist: PlayedPlaylist, player: Player): Promise<void> {
     this.#sequences.set(name, sequence);
     for (let segment = sequence.due.shift(); segment !== undefined; segment = sequence.due.shift()) {
       if (this.#running >= this.#rules.concurrent || this.#state.running >= MAX_RUNNING) break;
-      if (this.#isDue(segment, playlist)) await this.#prefetch(segment, playlist, player);
+      if (!this.#isDue(segment, playlist)) continue;
+      sequence.current = idOf(segment.key, segment.span?.start ?? 0);
+      await this.#prefetch(segment, playlist, player);
     }
-    this.#sequences.delete(name);
+    if (this.#sequences.get(name) === sequence) this.#sequences.delete(name);
   }
 
   /** Prefetches a segment. Never rejects. */
@@ -313,7 +322,7 @@ class Prefetches implements RoutePrefetch {
     try {
       if (representation.response.status !== 200)
         throw new NotPrefetched(`the origin answered ${representation.response.status}`);
-      // Whoever fetches the whole brings all of it. A transfer of another part may not bring this one.
+      // A transfer of the whole brings every part. A transfer of another part may not bring this one.
       const isElsewhere = answer.collapsed && (segment.span === undefined || !inquiry.rangeSupport.isKnown);
       if (answer.outcome !== 'miss' || isElsewhere) return false;
       await discard(representation, segment, segmentBytes, signal, known);

@@ -272,7 +272,8 @@ describe('a prefetch that runs', () => {
     exchange.head({ fields });
     await exchange.send(body.subarray(0, 1500));
     expect(await second.readUntil(1500)).toEqual(Buffer.from(body.subarray(0, 1500)));
-    expect(waiting()).toEqual([]);
+    // The client has caught up.
+    expect(waiting()).toEqual(paths(3));
     await exchange.send(body.subarray(1500));
     exchange.end();
     expect(await second.bytes()).toEqual(Buffer.from(body));
@@ -280,6 +281,18 @@ describe('a prefetch that runs', () => {
     expect(waiting()).toEqual(paths(3));
     expect(events()).toEqual(['fetched s2.ts', 'used s2.ts']);
     await first.leave();
+  });
+
+  it('is followed by the next one when it is over, where the client does not catch up', async () => {
+    await openScripted();
+    const exchange = await begin();
+    await exchange.send(body.subarray(0, 1500));
+    expect(waiting()).toEqual([]);
+    await exchange.send(body.subarray(1500));
+    exchange.end();
+    await turn();
+    await turn();
+    expect(waiting()).toEqual(paths(3));
   });
 
   it('is followed by the next segments of the latest request', async () => {
