@@ -177,7 +177,8 @@ class Fleet implements RunningServer {
     resources.defer(() => this.#admin?.close(0));
     const store = await withDirectory(config, resources);
     this.#store = store;
-    if (store.type === 'disk') resources.use(await lockDirectory(store.dir));
+    const shared = store.type === 'redis' ? store.local?.dir : store.type === 'disk' ? store.dir : undefined;
+    if (shared !== undefined) resources.use(await lockDirectory(shared));
     if (this.#options.adminSocket === true) {
       this.#socket = await openAdminSocket(config, store, this.#ground);
       resources.defer(() => this.#socket?.close(0));
