@@ -126,7 +126,7 @@ export const redisOptions = {
         .min(1)
         .describe('Its directory, relative to this file. No other server and no disk store may use it.'),
       maxSizeBytes: size({ min: '16MB', max: '1000TB' })
-        .default(10e9)
+        .prefault('10GB')
         .describe(
           'The most that it takes of the disk. Bodies larger than half of it are not kept. Beyond it, bodies that are not in use leave.',
         ),
