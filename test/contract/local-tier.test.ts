@@ -1,33 +1,14 @@
-/** A local disk before a store in an engine, alone and with memory in front of both, fulfils the contract of a store. */
+/** A local disk before another store fulfils the contract of a store. The other one is in memory: an engine has a file of its own. */
 
-import { afterAll, beforeAll } from 'vitest';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { createLocalTier } from '../../src/store/tiered/local-tier.ts';
-import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
-import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { realClock } from '../support/clocks/real-clock.ts';
-import { describeWithEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
-import { openTestRedisStore } from '../support/engines/redis-store.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
 import { openTestStore } from '../support/stores/disk-store.ts';
-import { type StoreLimits, storeContract } from './store-contract.ts';
+import { storeContract } from './store-contract.ts';
 
-describeWithEngine('a local disk before an engine', () => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await startRedisServer();
-  });
-  afterAll(() => server[Symbol.asyncDispose]());
-
-  const open = async ({ maxSizeBytes, blockSizeBytes, maxEntryBytes = maxSizeBytes / 2, now }: StoreLimits) => {
-    const { store: disk } = await openTestStore({ blockSizeBytes });
-    const place = { kind: 'server', address: server } as const;
-    const { store: engine } = await openTestRedisStore(place, { blockSizeBytes, maxEntryBytes, now });
-    return createLocalTier({ disk, engine, clock: realClock, isFirst: true });
-  };
-  storeContract('a local disk before an engine', open, { boundsItself: false });
-  storeContract(
-    'memory before a local disk before an engine',
-    // So small that most is read from below.
-    async (limits) => createTieredStore(createMemoryTier({ maxSizeBytes: 8000 }), await open(limits), limits.now),
-    { boundsItself: false },
-  );
+storeContract('a local disk before a memory store', async (limits) => {
+  const { store: disk } = await openTestStore({ blockSizeBytes: limits.blockSizeBytes });
+  const engine = createMemoryStore({ ...limits, randomId: sequentialIds() });
+  return createLocalTier({ disk, engine, clock: realClock, isFirst: true });
 });
