@@ -158,6 +158,14 @@ describeWithEngine('a local disk before an engine', () => {
     expect(await countBlocks()).toBe(0);
   });
 
+  it('has nothing that a disk store would take for an entry of its own', async () => {
+    const machine = await open();
+    await storeTagged(machine.store, sample, ['t']);
+    await warm(machine);
+    expect(await machine.disk.store.find(key)).toEqual([]);
+    expect((await machine.disk.store.list({ kind: 'prefix', prefix: 'http' }, 10)).entries).toEqual([]);
+  });
+
   it('returns right bytes after a crash in the middle of writing', async () => {
     const machine = await open();
     await storeSample(machine.store, sample);
@@ -232,6 +240,17 @@ describeWithEngine('a local disk before an engine', () => {
       expect(await again.store.find(key)).toEqual([]);
       await expect.poll(() => kept(again)).toEqual(['all']);
       expect(await readKey(again.store, 'stays')).toEqual(bytes);
+    });
+
+    it('that this machine learns of only by a gap in the messages reaches the disk', async () => {
+      const other = await open();
+      const machine = await open();
+      await storeSample(other.store, sample);
+      await warm(machine);
+      await other.store.removeKey(key);
+      machine.store.applyChange({ kind: 'fresh' });
+      expect(await machine.store.find(key)).toEqual([]);
+      await expect.poll(() => kept(machine)).toEqual([]);
     });
 
     it('lets those read on that have the entry open', async () => {

@@ -50,8 +50,10 @@ const MAX_IDLE = 64;
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 /** Number of keys that wait to be tidied. More are left to the eviction. */
 const MAX_STALE = 10_000;
-/** Keys that are compared with the engine in one step at the start. */
-const KEYS_AT_ONCE = 64;
+/** Entries that are compared with the engine in one step, and the pause after each step and while the engine is away, in milliseconds. */
+const COMPARED_AT_ONCE = 64;
+const COMPARE_PAUSE_MS = 50;
+const AWAY_PAUSE_MS = 1000;
 
 /** A generation in the engine. */
 type Generation = Pick<StoredEntry, 'key' | 'generation' | 'sizeBytes'> & {
@@ -69,7 +71,11 @@ class LocalTier implements Store {
   readonly #idle = new Map<LocalBody, () => void>();
   readonly #closing = new Set<Promise<void>>();
   readonly #stale = new Set<string>();
-  #tidying: Promise<void> | undefined;
+  readonly #whenClosed = Promise.withResolvers<void>();
+  #isTidying = false;
+  #isComparing = false;
+  /** Whether messages may have been missed since the last comparison began. */
+  #isInDoubt = false;
   #isClosed = false;
   #waitingBytes = 0;
   #hits = 0;
@@ -82,7 +88,7 @@ class LocalTier implements Store {
     this.disk = disk;
     this.#engine = engine;
     this.#clock = clock;
-    if (isFirst) this.#background(this.#compareAll());
+    if (isFirst) this.#compareAll();
   }
 
   peek(key: string): readonly StoredEntry[] | undefined {
@@ -164,12 +170,16 @@ class LocalTier implements Store {
       case 'prefix':
         this.#background(this.disk.removePrefixed(keyPrefix + change.prefix));
         break;
+      case 'fresh':
+        this.#compareAll();
+        break;
     }
     this.#engine.applyChange(change);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#whenClosed.resolve();
     for (const cancel of this.#idle.values()) cancel();
     this.#idle.clear();
     for (const body of this.#bodies.values()) this.#background(body.close());
@@ -287,30 +297,51 @@ class LocalTier implements Store {
   #noteStale(key: string): void {
     if (this.#stale.size >= MAX_STALE) return;
     this.#stale.add(key);
-    if (this.#tidying !== undefined) return;
-    this.#tidying = this.#tidyStale().finally(() => {
-      this.#tidying = undefined;
-    });
-    this.#background(this.#tidying);
+    if (!this.#isTidying) this.#background(this.#tidyStale());
   }
 
   async #tidyStale(): Promise<void> {
+    this.#isTidying = true;
     for (const key of this.#stale) {
-      if (this.#isClosed) return;
+      if (this.#isClosed) break;
       this.#stale.delete(key);
       await this.#tidy(key);
     }
+    this.#isTidying = false;
   }
 
-  /** Compares all that the disk has with the engine: this machine may have missed removals while it was down. */
-  async #compareAll(): Promise<void> {
+  /** Compares all that the disk has with the engine, in the background: this process may have missed removals. */
+  #compareAll(): void {
+    this.#isInDoubt = true;
+    if (this.#isComparing) return;
+    this.#isComparing = true;
+    const comparing = this.#compare().finally(() => {
+      this.#isComparing = false;
+    });
+    this.#background(comparing);
+  }
+
+  async #compare(): Promise<void> {
     let after: string | undefined;
-    do {
-      const page = await this.disk.list({ kind: 'prefix', prefix: keyPrefix }, KEYS_AT_ONCE, after);
+    while (!this.#isClosed && (this.#isInDoubt || after !== undefined)) {
+      if (this.isEngineAway) {
+        await this.#pause(AWAY_PAUSE_MS);
+        continue;
+      }
+      if (after === undefined) this.#isInDoubt = false;
+      const page = await this.disk.list({ kind: 'prefix', prefix: keyPrefix }, COMPARED_AT_ONCE, after);
       const keys = new Set(page.entries.map(({ key }) => key.slice(keyPrefix.length)));
       for (const key of keys) if (!this.#isClosed) await this.#tidy(key);
       after = page.next;
-    } while (after !== undefined && !this.#isClosed);
+      await this.#pause(COMPARE_PAUSE_MS);
+    }
+  }
+
+  async #pause(delayMs: number): Promise<void> {
+    const over = Promise.withResolvers<void>();
+    const cancel = this.#clock.after(delayMs, over.resolve);
+    await Promise.race([over.promise, this.#whenClosed.promise]);
+    cancel();
   }
 
   /**
