@@ -263,6 +263,34 @@ describeWithEngine('a local disk before an engine', () => {
       reader.close();
     });
 
+    it('leaves to them what the disk has not got, too, and nothing to those who come later', async () => {
+      const machine = await open();
+      await storeSample(machine.local, sample);
+      const entry = (await findFirst(machine.local, key)) as StoredEntry;
+      const first = await entry.open();
+      await first.readBlock(0);
+      await expect.poll(() => kept(machine)).toEqual(['part']);
+      const second = await entry.open();
+      await machine.local.removeKey(key);
+      for (const reader of [first, second]) expect(await reader.readBlock(7)).toEqual(blockAt(7));
+      await expect(entry.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+      first.close();
+      second.close();
+    });
+
+    it('of a whole body leaves nothing to those who come later', async () => {
+      const machine = await open();
+      await storeSample(machine.local, sample);
+      await readKey(machine.local, key);
+      await expect.poll(() => kept(machine)).toEqual(['all']);
+      const entry = (await findFirst(machine.local, key)) as StoredEntry;
+      const reader = await entry.open();
+      await machine.local.removeKey(key);
+      await expect(entry.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+      expect(await readAll(reader, sample.sizeBytes, blockSizeBytes)).toEqual(bytes);
+      reader.close();
+    });
+
     it('by new metadata keeps the bytes', async () => {
       const changes: StoreChange[] = [];
       const other = await open({}, announcing(changes));
