@@ -377,6 +377,11 @@ describeWithEngine('a local disk before an engine', () => {
   });
 
   describe('a fault of the engine', () => {
+    /** The breaker opens after some commands without an answer. */
+    const untilAway = async ({ local }: Machine): Promise<void> => {
+      await expect.poll(() => local.find('other').then(() => local.readUsage().isWritable)).toBe(false);
+    };
+
     it('leaves what is on the disk to those who know the entry', async () => {
       const machine = await open({}, { clientOptions: { commandTimeoutMs: 200 } });
       await storeSample(machine.store, sample);
@@ -388,6 +393,27 @@ describeWithEngine('a local disk before an engine', () => {
       } finally {
         server.signal('SIGCONT');
       }
+    });
+
+    it('leaves the part of a body that is on the disk', async () => {
+      const machine = await open({}, { clientOptions: { commandTimeoutMs: 200 } });
+      await storeSample(machine.local, sample);
+      const entry = (await findFirst(machine.local, key)) as StoredEntry;
+      const first = await entry.open();
+      await first.readBlock(3);
+      first.close();
+      await expect.poll(() => machine.store.readUsage().local?.usedBytes).toBeGreaterThan(blockSizeBytes);
+      server.signal('SIGSTOP');
+      try {
+        await untilAway(machine);
+        const reader = await entry.open();
+        expect(await reader.readBlock(3)).toEqual(blockAt(3));
+        await expect(reader.readBlock(4)).rejects.toMatchObject({ code: 'bytes_gone' });
+        reader.close();
+      } finally {
+        server.signal('SIGCONT');
+      }
+      await expect.poll(() => readEntry(machine.local, entry)).toEqual(bytes);
     });
 
     it('that evicts blocks leaves those that the disk has', async () => {
@@ -404,16 +430,14 @@ describeWithEngine('a local disk before an engine', () => {
       await warm(machine);
       server.signal('SIGSTOP');
       try {
-        // The breaker opens after some commands without an answer.
-        const isWritable = () => machine.store.find('other').then(() => machine.store.readUsage().isWritable);
-        await expect.poll(isWritable).toBe(false);
+        await untilAway(machine);
         machine.store.applyChange({ kind: 'keys', keys: [key] });
         machine.store.applyChange({ kind: 'fresh' });
-        expect(await machine.store.find(key)).toEqual([]);
+        expect(await machine.local.find(key)).toEqual([]);
       } finally {
         server.signal('SIGCONT');
       }
-      await expect.poll(() => readKey(machine.store, key)).toEqual(bytes);
+      await expect.poll(() => readKey(machine.local, key)).toEqual(bytes);
       expect(await kept(machine)).toEqual(['all']);
       expect(machine.store.readUsage().local?.hits).toBeGreaterThanOrEqual(blockCount);
     });
