@@ -40,6 +40,18 @@ export async function withDirectory(
   return { ...store, dir };
 }
 
+/** Returns the directory that a store uses alone: that of a disk store, or of the local disk before an engine. */
+export function ownDirectory(store: StoreConfig): string | undefined {
+  switch (store.type) {
+    case 'memory':
+      return undefined;
+    case 'redis':
+      return store.local?.dir;
+    case 'disk':
+      return store.dir;
+  }
+}
+
 /**
  * Opens a store. Several processes may share its directory; the process that started them has locked it (`lockDirectory`). Rejects
  * with `StoreFault` when the directory cannot be used, and for an engine where a secret or a file cannot be read. An engine that is away

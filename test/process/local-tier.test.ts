@@ -80,6 +80,7 @@ describeWithEngine('a server with a local disk before its engine', () => {
     const local = { dir: join(dir, 'local'), maxSizeBytes: '100MB' };
     const startFar = () => start(join(dir, 'far'), engine, origin.url, { local }, { workers: 2 });
     const far = await startFar();
+    await far.waitFor(/storing in Redis or Valkey: 127\.0\.0\.1:\d+, database 0, with \S+\/local before it/);
     expect(await read(near)).toEqual(contentOf(1));
     await countBlocks(engine);
 

@@ -4,6 +4,7 @@
  */
 
 import type { Config } from '../../config/schema.ts';
+import { ownDirectory } from '../../setup/store.ts';
 import { type CliIo, exitCode } from '../io.ts';
 import { resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts';
 import { wantsColors } from '../terminal/style.ts';
@@ -100,7 +101,7 @@ export function judge(facts: Facts, config: Config): readonly Diagnosis[] {
 const gatherFacts: GatherFacts = async ({ config, file, hasOrigins }, io) => {
   const { store } = config;
   const dir = store.type === 'disk' ? store.dir : undefined;
-  const stored = store.type === 'redis' ? store.local?.dir : dir;
+  const stored = ownDirectory(store);
   const [places, certificates, files, origins, storeFacts, engine] = await Promise.all([
     gatherPlaces(config, dir),
     gatherCertificates(config),
