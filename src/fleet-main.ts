@@ -36,7 +36,7 @@ import {
   type RunningServer,
   type StartOptions,
 } from './setup/running-server.ts';
-import { describePlace, type PlacedStoreConfig, withDirectory } from './setup/store.ts';
+import { describePlace, ownDirectory, type PlacedStoreConfig, withDirectory } from './setup/store.ts';
 import { choosePseudonym, monotonicClock, randomFraction, randomId, secondsToMs, systemClock } from './setup/system.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import { lockDirectory } from './store/disk/index/directory-lock.ts';
@@ -177,7 +177,8 @@ class Fleet implements RunningServer {
     resources.defer(() => this.#admin?.close(0));
     const store = await withDirectory(config, resources);
     this.#store = store;
-    if (store.type === 'disk') resources.use(await lockDirectory(store.dir));
+    const shared = ownDirectory(store);
+    if (shared !== undefined) resources.use(await lockDirectory(shared));
     if (this.#options.adminSocket === true) {
       this.#socket = await openAdminSocket(config, store, this.#ground);
       resources.defer(() => this.#socket?.close(0));

@@ -379,6 +379,9 @@ function describeFailure(error: unknown, config: Concerned, purpose: string): st
 
 /** The default directory is named after the address, so the process that uses it probably listens there. */
 function describeStoreInUse({ listen, store }: Pick<Config, 'listen' | 'store'>): string {
+  if (store.type === 'redis' && store.local !== undefined) {
+    return `cannot use ${store.local.dir}: it is in use by another process; choose another directory in store.local.dir`;
+  }
   const dir = store.type === 'disk' ? store.dir : undefined;
   return dir === undefined
     ? `cannot listen on ${formatPlaces(listen)}: a Rangeway seems to run there already; choose another address with --listen`

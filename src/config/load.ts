@@ -80,9 +80,10 @@ function withAbsolutePaths(config: Config, directory: string): Config {
 function storeIn(directory: string, store: StoreConfig): StoreConfig {
   if (store.type === 'disk') return withPaths(directory, store, ['dir']);
   if (store.type === 'memory') return store;
-  const { password, sentinelPassword, ...rest } = store;
+  const { password, sentinelPassword, local, ...rest } = store;
   return {
     ...withPaths(directory, { ...rest, password, sentinelPassword }, ['caFile', 'certFile', 'keyFile']),
+    local: local && withPaths(directory, local, ['dir']),
     password: secretIn(directory, password),
     sentinelPassword: secretIn(directory, sentinelPassword),
   };

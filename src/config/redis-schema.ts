@@ -119,6 +119,22 @@ export const redisOptions = {
     description: 'The most that waits to be sent to the engine; what exceeds it is not stored.',
     default: '64MB',
   }),
+  local: z
+    .strictObject({
+      dir: z
+        .string()
+        .min(1)
+        .describe('Its directory, relative to this file. No other server and no disk store may use it.'),
+      maxSizeBytes: size({ min: '16MB', max: '1000TB' })
+        .prefault('10GB')
+        .describe(
+          'The most that it takes of the disk. Bodies larger than half of it are not kept. Beyond it, bodies that are not in use leave.',
+        ),
+    })
+    .optional()
+    .describe(
+      'A disk of this machine between memory and the engine. It keeps what this machine has read from the engine, so that it is read from there once.',
+    ),
 };
 
 /** The names of the options. */

@@ -331,3 +331,5 @@ export type AdminConfig = Extract<Config['admin'], object>;
 export type StoreConfig = Config['store'];
 /** A store in Redis or Valkey. */
 export type RedisStoreConfig = Extract<StoreConfig, { type: 'redis' }>;
+/** The local disk between memory and an engine. */
+export type LocalTierConfig = NonNullable<RedisStoreConfig['local']>;

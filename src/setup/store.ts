@@ -5,12 +5,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { defaultStoreDirectory } from '../config/default-places.ts';
-import type { Config, RedisStoreConfig, StoreConfig } from '../config/schema.ts';
+import type { Config, LocalTierConfig, RedisStoreConfig, StoreConfig } from '../config/schema.ts';
 import { readFlags } from '../store/disk/bodies/file-system.ts';
-import { openDiskStore } from '../store/disk/disk-store.ts';
+import { type DiskStoreOptions, openDiskStore } from '../store/disk/disk-store.ts';
 import { createMemoryStore } from '../store/memory/memory-store.ts';
 import type { EngineSharing } from '../store/redis/redis-store.ts';
 import type { AnnounceChange, Sharing, Store } from '../store/store.ts';
+import { createLocalTier } from '../store/tiered/local-tier.ts';
 import { createMemoryTier } from '../store/tiered/memory-tier.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
@@ -39,6 +40,18 @@ export async function withDirectory(
   return { ...store, dir };
 }
 
+/** Returns the directory that a store uses alone: that of a disk store, or of the local disk before an engine. */
+export function ownDirectory(store: StoreConfig): string | undefined {
+  switch (store.type) {
+    case 'memory':
+      return undefined;
+    case 'redis':
+      return store.local?.dir;
+    case 'disk':
+      return store.dir;
+  }
+}
+
 /**
  * Opens a store. Several processes may share its directory; the process that started them has locked it (`lockDirectory`). Rejects
  * with `StoreFault` when the directory cannot be used, and for an engine where a secret or a file cannot be read. An engine that is away
@@ -53,7 +66,7 @@ export async function openStore(
   const { now } = systemClock;
   const maxEntryBytes = store.maxObjectSizeBytes;
   if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId, emit });
-  if (store.type === 'redis') return openTieredRedisStore(store, emit, machines);
+  if (store.type === 'redis') return openTieredRedisStore(store, emit, sharing, machines);
   let tiered: TieredStore | undefined;
   // Other processes remove by tag or prefix what is in the index, so the memory tier must not keep an entry that is not in it.
   const announce: AnnounceChange = (change) => {
@@ -61,21 +74,38 @@ export async function openStore(
     return sharing?.announce(change) ?? Promise.resolve();
   };
   const shared = sharing && { ...sharing, announce };
-  const elapsed = monotonicClock.now;
-  const diskReads = () => process.resourceUsage().fsRead;
-  const move = openMoveToSocket(store.sendfile, emit);
-  // With "off", everything that is read is to be checked.
-  const trustsLateChecks = store.sendfile !== 'off';
-  const quick = {
-    quickReads: { elapsed, readSync, readFileInto, diskReads, after: backgroundClock.after, move, trustsLateChecks },
-    quickWrites: { elapsed, writeFileSync },
-  };
+  const quick = quickCallsOf(store.sendfile, emit);
   const disk = await openDiskStore({ ...store, ...quick, maxEntryBytes, now, randomId, emit, sharing: shared });
   tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
   return tiered;
 }
 
-async function openTieredRedisStore(store: RedisStoreConfig, emit: Emit, machines?: EngineSharing): Promise<Store> {
+/** The calls by which a disk store reads and writes in the same tick. */
+function quickCallsOf(
+  sendfile: DiskStoreConfig['sendfile'],
+  emit: Emit,
+): Pick<DiskStoreOptions, 'quickReads' | 'quickWrites'> {
+  const elapsed = monotonicClock.now;
+  const diskReads = () => process.resourceUsage().fsRead;
+  const move = openMoveToSocket(sendfile, emit);
+  // With "off", everything that is read is to be checked.
+  const trustsLateChecks = sendfile !== 'off';
+  return {
+    quickReads: { elapsed, readSync, readFileInto, diskReads, after: backgroundClock.after, move, trustsLateChecks },
+    quickWrites: { elapsed, writeFileSync },
+  };
+}
+
+async function openTieredRedisStore(
+  store: RedisStoreConfig,
+  emit: Emit,
+  sharing?: Sharing,
+  machines?: EngineSharing,
+): Promise<Store> {
+  await using opened = new AsyncDisposableStack();
+  // Opened first: it fails where another process has the directory.
+  const disk =
+    store.local && opened.adopt(await openLocalDisk(store, store.local, emit, sharing), (each) => each.close());
   const { openRedisStore } = await import('../store/redis/redis-store.ts');
   const engine = await openRedisEngine(store, emit);
   const { now } = systemClock;
@@ -96,8 +126,33 @@ async function openTieredRedisStore(store: RedisStoreConfig, emit: Emit, machine
     emit,
     sharing: machines && { ...machines, announce },
   });
-  tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), below, now);
+  opened.move();
+  const isFirst = sharing?.isFirst ?? true;
+  const local = disk && createLocalTier({ disk, engine: below, clock: backgroundClock, isFirst });
+  tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), local ?? below, now);
   return tiered;
+}
+
+/** Opens the local disk between memory and the engine, which the workers of this machine share. Rejects with `StoreFault`. */
+function openLocalDisk(
+  { blockSizeBytes, maxObjectSizeBytes }: RedisStoreConfig,
+  { dir, maxSizeBytes }: LocalTierConfig,
+  emit: Emit,
+  sharing?: Sharing,
+): Promise<Store> {
+  const { now } = systemClock;
+  const maxEntryBytes = Math.min(maxObjectSizeBytes, Math.floor(maxSizeBytes / 2));
+  // What leaves the disk does not leave the store.
+  const report: Emit = (event) => {
+    if (event.kind !== 'store') return;
+    const { damagedBlocks } = event.count ?? {};
+    const count = damagedBlocks === undefined ? undefined : { damagedBlocks };
+    emit({ ...event, message: `local disk before the engine: ${event.message}`, count });
+  };
+  const announce: AnnounceChange = (change) => sharing?.announce({ kind: 'local', change }) ?? Promise.resolve();
+  const shared = sharing && { ...sharing, announce };
+  const place = { dir, maxSizeBytes, blockSizeBytes, maxEntryBytes };
+  return openDiskStore({ ...place, ...quickCallsOf('auto', emit), now, randomId, emit: report, sharing: shared });
 }
 
 /** Returns how many bytes may be read ahead; 0 for a store in memory. */
@@ -108,10 +163,16 @@ export function readAheadBytes(store: StoreConfig): number {
 /** Describes where a store keeps entries, as a shell writes it, and how it sends them. */
 export function describePlace(store: PlacedStoreConfig): string {
   if (store.type === 'memory') return 'memory';
-  if (store.type === 'redis') return `Redis or Valkey: ${describeEngine(store)}`;
+  if (store.type === 'redis') {
+    const local = store.local === undefined ? '' : `, with ${shortPath(store.local.dir)} before it`;
+    return `Redis or Valkey: ${describeEngine(store)}${local}`;
+  }
+  return `${shortPath(store.dir)}, ${describeSending(store.sendfile)}`;
+}
+
+function shortPath(dir: string): string {
   const home = `${homedir()}${sep}`;
-  const place = store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
-  return `${place}, ${describeSending(store.sendfile)}`;
+  return dir.startsWith(home) ? `~${sep}${dir.slice(home.length)}` : dir;
 }
 
 /** Opens a file, fills `bytes` from its beginning, and closes it. Returns how many were filled. Throws the system's error. */

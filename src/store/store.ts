@@ -224,6 +224,21 @@ export interface StoreUsage {
   readonly maxMemoryBytes?: number;
   /** Whether new entries are stored: false while the disk is full or cannot be written. Undefined where that cannot happen. */
   readonly isWritable?: boolean;
+  /** The local disk in front of an engine; undefined where there is none. */
+  readonly local?: LocalUsage;
+}
+
+/** What a local disk in front of an engine has, and what it has saved. */
+export interface LocalUsage {
+  readonly usedBytes: number;
+  readonly maxSizeBytes: number;
+  /** Whether more is kept: false while the disk is full or cannot be written. */
+  readonly isWritable: boolean;
+  /** Number of reads that the disk has answered, and the bytes of these. */
+  readonly hits: number;
+  readonly hitBytes: number;
+  /** Number of blocks that were read from the engine, because the disk had not got them. */
+  readonly misses: number;
 }
 
 export interface Store {
@@ -349,6 +364,7 @@ export function removedFault(generation: string): StoreFault {
  * - `fresh`: the index was damaged and starts empty.
  * - `evicting`: entries are about to be evicted to make room.
  * - `fallen`: these processes have died.
+ * - `local`: a change of the local disk in front of an engine, for the other processes of the machine.
  */
 export type StoreChange =
   | { readonly kind: 'keys'; readonly keys: readonly string[] }
@@ -358,7 +374,8 @@ export type StoreChange =
   | { readonly kind: 'lost'; readonly generations: readonly string[] }
   | { readonly kind: 'fresh' }
   | { readonly kind: 'evicting' }
-  | { readonly kind: 'fallen'; readonly instances: readonly string[] };
+  | { readonly kind: 'fallen'; readonly instances: readonly string[] }
+  | { readonly kind: 'local'; readonly change: StoreChange };
 
 /** Announces a change to the other processes. Resolves when each of them that lives has applied it (`Store.applyChange`); never rejects. */
 export type AnnounceChange = (change: StoreChange) => Promise<void>;

@@ -285,6 +285,16 @@ const table = {
   rangeway_store_writable: gauge('Whether the store can be written (1), or the disk is full or fails (0).', [], 'min'),
   rangeway_store_evicted_entries_total: counter('Stored entries that were evicted to make room.'),
   rangeway_store_damaged_blocks_total: counter('Stored blocks whose checksum was wrong. They are fetched again.'),
+  rangeway_store_local_bytes: gauge('Bytes on the local disk before an engine. Absent without one.', [], 'max'),
+  rangeway_store_local_max_bytes: gauge('Maximum number of bytes on the local disk before an engine.', [], 'max'),
+  rangeway_store_local_writable: gauge(
+    'Whether the local disk before an engine can be written (1), or is full or fails (0).',
+    [],
+    'min',
+  ),
+  rangeway_store_local_hits_total: counter('Reads that the local disk has answered in place of the engine.'),
+  rangeway_store_local_hit_bytes_total: counter('Bytes that the local disk has given in place of the engine.'),
+  rangeway_store_local_misses_total: counter('Blocks that were read from the engine and not from the local disk.'),
 
   rangeway_admin_actions_total: counter('Actions that the admin API or a PURGE request asked for, by kind.', [
     'action',

@@ -24,6 +24,18 @@ interface StoreReading {
   /** Undefined where the store does not report it. */
   readonly memoryBytes?: number | undefined;
   readonly isWritable?: boolean | undefined;
+  /** The local disk before an engine; undefined where there is none. */
+  readonly local?: LocalReading | undefined;
+}
+
+/** What a local disk before an engine has, and what it has saved. */
+interface LocalReading {
+  readonly usedBytes: number;
+  readonly maxSizeBytes: number;
+  readonly isWritable: boolean;
+  readonly hits: number;
+  readonly hitBytes: number;
+  readonly misses: number;
 }
 
 /** The state of an origin. */
@@ -118,6 +130,30 @@ function attachedGauges(sources: () => MetricSources | undefined): readonly Metr
     createAsked(
       metricKinds.rangeway_store_writable,
       ofStore(({ isWritable }) => (isWritable === undefined ? undefined : Number(isWritable))),
+    ),
+    createAsked(
+      metricKinds.rangeway_store_local_bytes,
+      ofStore(({ local }) => local?.usedBytes),
+    ),
+    createAsked(
+      metricKinds.rangeway_store_local_max_bytes,
+      ofStore(({ local }) => local?.maxSizeBytes),
+    ),
+    createAsked(
+      metricKinds.rangeway_store_local_writable,
+      ofStore(({ local }) => local && Number(local.isWritable)),
+    ),
+    createAsked(
+      metricKinds.rangeway_store_local_hits_total,
+      ofStore(({ local }) => local?.hits),
+    ),
+    createAsked(
+      metricKinds.rangeway_store_local_hit_bytes_total,
+      ofStore(({ local }) => local?.hitBytes),
+    ),
+    createAsked(
+      metricKinds.rangeway_store_local_misses_total,
+      ofStore(({ local }) => local?.misses),
     ),
     createAsked(
       metricKinds.rangeway_origin_healthy,

@@ -98,6 +98,10 @@ describe('describeStartFailure', () => {
   it.each<[store: object, want: string]>([
     [{}, 'cannot listen on [::1]:80: a Rangeway seems to run there already; choose another address with --listen'],
     [{ dir: '/var/x' }, 'cannot use /var/x: it is in use by another process; choose another directory with --dir'],
+    [
+      { type: 'redis', local: { dir: '/var/x' } },
+      'cannot use /var/x: it is in use by another process; choose another directory in store.local.dir',
+    ],
   ])('a store in use that is configured as %j', (store, want) => {
     expect(describeStartFailure(new StoreFault('in_use', 'It is in use.'), configWith(store))).toBe(want);
   });

@@ -167,6 +167,10 @@ describe('checkConfig fills in', () => {
     expect(configOf({ routes, store: { type: 'redis', url: 'unix:/run/redis.sock' } }).store).toMatchObject({
       url: { kind: 'unix', path: '/run/redis.sock' },
     });
+    const local = { dir: 'cache' };
+    expect(configOf({ routes, store: { type: 'redis', local } }).store).toMatchObject({
+      local: { dir: '/etc/rangeway/cache', maxSizeBytes: 10e9 },
+    });
   });
 
   it('the default size of a memory store, which has no memory tier and no directory', () => {
@@ -278,6 +282,12 @@ describe('checkConfig reports', () => {
     ],
     [{ routes, store: { type: 'tape' } }, 'store.type: expected "disk", "memory" or "redis", found "tape"'],
     [{ routes, store: { url: 'redis://a' } }, 'store.url: applies to a store of type "redis" only'],
+    [{ routes, store: { local: { dir: 'x' } } }, 'store.local: applies to a store of type "redis" only'],
+    [{ routes, store: { type: 'redis', local: {} } }, 'store.local.dir: is required'],
+    [
+      { routes, store: { type: 'redis', local: { dir: 'x', maxSizeBytes: '1MB' } } },
+      'store.local.maxSizeBytes: must be at least 16MB',
+    ],
     [{ routes, fleet: {} }, 'fleet: applies to a store of type "redis" only: no other store is shared by machines'],
     [
       { routes, store: { type: 'redis' }, workers: 2, fleet: { listen: '7400' } },

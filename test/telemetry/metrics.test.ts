@@ -213,7 +213,8 @@ describe('metrics of events', () => {
 });
 
 describe('metrics that are read on demand:', () => {
-  const full = { entryCount: 3, usedBytes: 1000, maxSizeBytes: 5000, memoryBytes: 200, isWritable: false };
+  const local = { usedBytes: 70, maxSizeBytes: 90, isWritable: false, hits: 5, hitBytes: 600, misses: 2 };
+  const full = { entryCount: 3, usedBytes: 1000, maxSizeBytes: 5000, memoryBytes: 200, isWritable: false, local };
   const origins = [
     { route: 'media', url: 'http://one.example/', health: 'well', ranges: 'yes' },
     { route: 'media', url: 'http://two.example/', health: 'resting', ranges: 'unknown' },
@@ -227,6 +228,12 @@ describe('metrics that are read on demand:', () => {
     ['rangeway_store_max_bytes', 5000],
     ['rangeway_store_memory_bytes', 200],
     ['rangeway_store_writable', 0],
+    ['rangeway_store_local_bytes', 70],
+    ['rangeway_store_local_max_bytes', 90],
+    ['rangeway_store_local_writable', 0],
+    ['rangeway_store_local_hits_total', 5],
+    ['rangeway_store_local_hit_bytes_total', 600],
+    ['rangeway_store_local_misses_total', 2],
     ['rangeway_origin_healthy{route="media",origin="http://one.example/"}', 1],
     ['rangeway_origin_healthy{route="media",origin="http://two.example/"}', 0],
     ['rangeway_origin_healthy{route="old",origin="http://three.example/"}', 0],
@@ -235,10 +242,11 @@ describe('metrics that are read on demand:', () => {
   ])('%s is %d', async (sample, value) => expect(sampleOf(await textOf([], sources), sample)).toBe(value));
 
   it('no value where none is known', async () => {
-    const unknown = { ...full, memoryBytes: undefined, isWritable: undefined };
+    const unknown = { ...full, memoryBytes: undefined, isWritable: undefined, local: undefined };
     const metrics = readMetricText(await textOf([], { ...sources, readStore: () => unknown }));
     expect(metrics.get('rangeway_store_memory_bytes')?.samples.size).toBe(0);
     expect(metrics.get('rangeway_store_writable')?.samples.size).toBe(0);
+    expect(metrics.get('rangeway_store_local_hits_total')?.samples.size).toBe(0);
     expect(metrics.get('rangeway_origin_gives_ranges')?.samples.size).toBe(2);
     expect(readMetricText(await textOf([])).get('rangeway_store_used_bytes')?.samples.size).toBe(0);
   });

@@ -4,6 +4,7 @@
  */
 
 import type { Config } from '../../config/schema.ts';
+import { ownDirectory } from '../../setup/store.ts';
 import { type CliIo, exitCode } from '../io.ts';
 import { resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts';
 import { wantsColors } from '../terminal/style.ts';
@@ -31,7 +32,7 @@ export interface DoctorFlags extends ServeFlags {
 /** Everything that findings are made from. */
 export interface Facts {
   readonly machine: MachineFacts;
-  /** Undefined for a store in memory, and for a temporary directory. */
+  /** Undefined for a store in memory or in an engine without a local disk, and for a temporary directory. */
   readonly store: StoreFacts | undefined;
   /** Undefined for a store that is in no engine. */
   readonly engine?: EngineFacts | undefined;
@@ -100,16 +101,17 @@ export function judge(facts: Facts, config: Config): readonly Diagnosis[] {
 const gatherFacts: GatherFacts = async ({ config, file, hasOrigins }, io) => {
   const { store } = config;
   const dir = store.type === 'disk' ? store.dir : undefined;
-  const [places, certificates, files, origins, stored, engine] = await Promise.all([
+  const stored = ownDirectory(store);
+  const [places, certificates, files, origins, storeFacts, engine] = await Promise.all([
     gatherPlaces(config, dir),
     gatherCertificates(config),
     gatherFiles(config, file),
     hasOrigins ? gatherOrigins(config, { now: Date.now, elapsed: io.now }) : undefined,
-    dir === undefined ? undefined : gatherStore(dir, io.now),
+    stored === undefined ? undefined : gatherStore(stored, io.now),
     store.type === 'redis' ? gatherEngine(store, io.now) : undefined,
   ]);
   const machine = gatherMachine(io.env, Date.now);
-  return { machine, store: stored, engine, rights: gatherListenRights(), places, certificates, files, origins };
+  return { machine, store: storeFacts, engine, rights: gatherListenRights(), places, certificates, files, origins };
 };
 
 function describeChecked(origin: string | undefined, { config }: ServeFlags): string {

@@ -32,22 +32,47 @@ export interface StoreFacts {
 }
 
 /**
- * Returns the findings about a store on disk or in memory; `judgeEngine` returns those about one in an engine. `facts` are undefined for
- * a store in memory, and for a temporary directory.
+ * Returns the findings about a store on disk or in memory, and about the local disk before an engine; `judgeEngine` returns those about
+ * the engine. `facts` are undefined for a store in memory, and for a temporary directory.
  */
 export function judgeStore(facts: StoreFacts | undefined, { store }: Pick<Config, 'store'>): readonly Diagnosis[] {
-  if (store.type === 'redis') return [];
+  if (store.type === 'redis') return judgeLocalDisk(facts, store.local);
   if (store.type === 'memory') {
     return [fine('store', `in memory, up to ${sizeText(store.maxSizeBytes)}; it is empty after a restart`)];
   }
   if (facts === undefined) return [fine('store', 'in a temporary directory, which is removed when the server stops')];
+  return judgeDirectory(facts, store);
+}
+
+/** The bounds of what is stored in a directory, in bytes. */
+interface DirectoryBounds {
+  readonly maxSizeBytes: number;
+  readonly minFreeBytes?: number | undefined;
+}
+
+function judgeDirectory(facts: StoreFacts, bounds: DirectoryBounds): readonly Diagnosis[] {
   if (facts.trial.kind === 'failed') return [judgeFailedTrial(facts, facts.trial)];
   return [
     judgeFileSystem(facts, facts.trial.syncMs),
     ...judgePermissions(facts),
-    judgeSpace(facts, store),
+    judgeSpace(facts, bounds),
     ...judgeInodes(facts),
   ];
+}
+
+/** The directory before an engine is used as that of a store, and has options of its own, without flags. */
+function judgeLocalDisk(facts: StoreFacts | undefined, bounds: DirectoryBounds | undefined): readonly Diagnosis[] {
+  if (facts === undefined || bounds === undefined) return [];
+  const inLocal = (text: string | undefined) =>
+    text
+      ?.replace('; or store.type (--store) memory', '; or leave out store.local')
+      .replaceAll(/store\.(dir|maxSizeBytes)/g, 'store.local.$1')
+      .replaceAll(/ \(--(?:dir|max-size)\)/g, '');
+  return judgeDirectory(facts, bounds).map((each) => ({
+    ...each,
+    where: inLocal(each.where),
+    advice: inLocal(each.advice),
+  }));
 }
 
 const attempts: Readonly<Record<TrialStep, string>> = {
@@ -137,9 +162,9 @@ function judgePermissions({ dir, mode }: StoreFacts): Diagnosis[] {
 /** As in the store: so many bytes stay free, or a quarter of a smaller disk. */
 const minFreeBytesByDefault = 32 * 1024 * 1024;
 
-function judgeSpace(facts: StoreFacts, store: Extract<Config['store'], { type: 'disk' }>): Diagnosis {
+function judgeSpace(facts: StoreFacts, bounds: DirectoryBounds): Diagnosis {
   const { freeBytes, totalBytes, usedBytes, dir } = facts;
-  const { maxSizeBytes, minFreeBytes = Math.min(minFreeBytesByDefault, totalBytes / 4) } = store;
+  const { maxSizeBytes, minFreeBytes = Math.min(minFreeBytesByDefault, totalBytes / 4) } = bounds;
   const where = 'store.maxSizeBytes';
   if (freeBytes < minFreeBytes) {
     const what = `${sizeText(freeBytes)} are free at ${dir}, less than the ${sizeText(minFreeBytes)} that stay free: the store does not grow`;

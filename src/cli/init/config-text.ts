@@ -125,7 +125,12 @@ function storeMember({ store }: ChosenConfig): Member {
       comments: ['How much it keeps is its own setting: maxmemory. A password: "password": "env:NAME" or "file:PATH".'],
       lines: member('url', store.url),
     };
-    const members = [{ comments: [], lines: member('type', 'redis') }, url, memory];
+    const local: Member = {
+      comments: ['A disk of this machine in between: what was read from the engine is not read from there again.'],
+      lines: object('local', objectLines({ dir: '/var/cache/rangeway', maxSizeBytes: '10GB' })),
+      isOut: true,
+    };
+    const members = [{ comments: [], lines: member('type', 'redis') }, url, memory, local];
     return {
       comments: ['Where responses are stored: in Redis or Valkey, with memory in front.'],
       lines: object('store', joinMembers(members, [])),

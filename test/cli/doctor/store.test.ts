@@ -49,6 +49,20 @@ describe('judgeStore', () => {
     ]);
   });
 
+  it('a good directory before an engine, and a bad one', () => {
+    const local = { type: 'redis', local: { dir, maxSizeBytes: '20GB' } };
+    expect(judged({}, local)).toEqual([
+      `ok store [${dir}] ext4, mounted on /; writing, renaming, fsync, O_NOFOLLOW and the index work`,
+      `ok space [store.local.maxSizeBytes] 50 GB are free at ${dir}, and 1 GB are stored there; the store may take 20 GB`,
+      `ok inodes [${dir}] 5000000 more files can be created there`,
+    ]);
+    expect(complaints({ freeBytes: 1e9, fileSystem: { type: 'tmpfs', mountPoint: '/tmp' } }, local)).toEqual([
+      expect.stringMatching(/another store\.local\.dir, on a local disk; or leave out store\.local$/),
+      expect.stringMatching(/^warning space \[store\.local\.maxSizeBytes\].*store\.local\.maxSizeBytes: \S+ or less/),
+    ]);
+    expect(judgeStore(undefined, examinedConfig({ store: { type: 'redis' } }))).toEqual([]);
+  });
+
   it('no directory', () => {
     expect(linesOf(judgeStore(undefined, examinedConfig({ store: { type: 'memory' } })))).toEqual([
       'ok store in memory, up to 256 MB; it is empty after a restart',
