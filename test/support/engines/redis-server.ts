@@ -1,6 +1,7 @@
 /**
  * Real engines for tests: the redis-server of the system on free ports, as one server, as a Cluster of three masters, and with a
- * Sentinel. Tests that need them are declared with `describeWithEngine`.
+ * Sentinel. Tests that need them are declared with `describeWithEngine`. RANGEWAY_ENGINE_PROGRAM names another program, such as
+ * valkey-server.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -45,26 +46,55 @@ export interface RedisSentinel extends AsyncDisposable {
   readonly sentinel: { readonly host: string; readonly port: number };
 }
 
-/** Declares tests that need redis-server; skipped with a line without it, failing where programs are required. */
-export function describeWithEngine(name: string, define: () => void): void {
-  if (findProgram('redis-server') !== undefined) {
+/** A server with a second port that speaks TLS. Its other port is for the test. */
+export interface RedisTlsServer extends RedisServer {
+  readonly tlsPort: number;
+}
+
+const { RANGEWAY_ENGINE_PROGRAM: engineProgram = 'redis-server' } = process.env;
+
+/** The program of the engine that tests start, and Valkey's where that is installed besides. */
+export const enginePrograms: readonly string[] = [
+  engineProgram,
+  ...['valkey-server'].filter((program) => program !== engineProgram && findProgram(program) !== undefined),
+];
+
+/** Declares tests that need an engine; skipped with a line without its program, failing where programs are required. */
+export function describeWithEngine(name: string, define: () => void, program = engineProgram): void {
+  if (findProgram(program) !== undefined) {
     describe(name, define);
     return;
   }
-  const sentence = `"${name}" needs a program that is not installed: redis-server`;
+  const sentence = `"${name}" needs a program that is not installed: ${program}`;
   const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
   if (required === '1') throw new Error(sentence);
   console.warn(`SKIPPED: ${sentence}`);
   describe.skipIf(true)(name, define);
 }
 
-/** Starts a redis-server without persistence. `options` are of its configuration, such as `['--maxmemory', '20mb']`. */
-export async function startRedisServer(options: readonly string[] = []): Promise<RedisServer> {
+/** Starts an engine without persistence. `options` are of its configuration, such as `['--maxmemory', '20mb']`. */
+export function startRedisServer(
+  options: readonly string[] = [],
+  program: string = engineProgram,
+): Promise<RedisServer> {
+  return startOnFreePort(async (dir) => await startIn(dir, await freePort(), { program, options }));
+}
+
+/** Starts an engine that speaks TLS on a second port. `options` name its certificate, key and authority. */
+export function startRedisTlsServer(options: readonly string[]): Promise<RedisTlsServer> {
+  return startOnFreePort(async (dir) => {
+    const tlsPort = await freePort();
+    const tls = ['--tls-port', String(tlsPort), ...options];
+    return { ...(await startIn(dir, await freePort(), { program: engineProgram, options: tls })), tlsPort };
+  });
+}
+
+async function startOnFreePort<T>(start: (dir: string) => Promise<T>): Promise<T> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-redis-'));
   // Another process may take the port between the question and the start.
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startIn(dir, await freePort(), options);
+      return await start(dir);
     } catch (error) {
       if (attempt < 5) continue;
       await rm(dir, { recursive: true, force: true });
@@ -126,7 +156,7 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
     'sentinel failover-timeout main 3000',
   ];
   await writeFile(file, `${lines.join('\n')}\n`);
-  const process = spawn('redis-server', [file, '--sentinel'], { stdio: 'ignore' });
+  const process = spawn(findProgram(engineProgram) ?? engineProgram, [file, '--sentinel'], { stdio: 'ignore' });
   const sentinel = { host: '127.0.0.1', port };
   await until('the Sentinel knows the replica', async () => {
     const known = await ask(port, ['SENTINEL', 'REPLICAS', 'main']).catch(() => []);
@@ -154,9 +184,15 @@ async function freePort(): Promise<number> {
   return port <= 55_000 ? port : freePort();
 }
 
-async function startIn(dir: string, port: number, options: readonly string[]): Promise<RedisServer> {
+/** A program and the options of its configuration. */
+interface Program {
+  readonly program: string;
+  readonly options: readonly string[];
+}
+
+async function startIn(dir: string, port: number, { program, options }: Program): Promise<RedisServer> {
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', dir, ...options];
-  let process = await startOn(port, args);
+  let process = await startOn(program, port, args);
   const kill = () => end(process);
   return {
     host: '127.0.0.1',
@@ -165,7 +201,7 @@ async function startIn(dir: string, port: number, options: readonly string[]): P
     signal: (name) => void process.kill(name),
     kill,
     async restart() {
-      process = await startOn(port, args);
+      process = await startOn(program, port, args);
     },
     async [Symbol.asyncDispose]() {
       await kill();
@@ -175,8 +211,8 @@ async function startIn(dir: string, port: number, options: readonly string[]): P
 }
 
 /** Starts the program and waits until it answers. Rejects where it ends at once. */
-async function startOn(port: number, args: readonly string[]): Promise<ChildProcess> {
-  const process = spawn('redis-server', args, { stdio: 'ignore' });
+async function startOn(program: string, port: number, args: readonly string[]): Promise<ChildProcess> {
+  const process = spawn(findProgram(program) ?? program, args, { stdio: 'ignore' });
   await until('the engine answers', async () => {
     if (process.exitCode !== null) return true;
     return await ask(port, ['PING']).then(
@@ -184,7 +220,7 @@ async function startOn(port: number, args: readonly string[]): Promise<ChildProc
       (error: unknown) => String(error).includes('NOAUTH'),
     );
   });
-  if (process.exitCode !== null) throw new Error(`redis-server has ended with ${process.exitCode}.`);
+  if (process.exitCode !== null) throw new Error(`${program} has ended with ${process.exitCode}.`);
   return process;
 }
 
