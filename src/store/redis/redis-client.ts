@@ -252,14 +252,17 @@ class BreakingClient implements RedisClient {
 
   async #readLocalAddress(links: EngineLinks): Promise<void> {
     const { clock, commandTimeoutMs } = this.#options;
-    const [node = ''] = links.nodes();
-    const asked = links.sendTo(node, ['CLIENT', 'INFO']).catch((error: unknown) => {
-      // Without a password the engine takes the connection and refuses every command.
-      if (messageOf(error).startsWith('NOAUTH')) throw error;
-      // A user without the right to this command needs no address unless it has peers.
-      return '';
-    });
-    const info = String(await withinMs(clock, commandTimeoutMs, asked));
+    const asked = links.nodes().map((node) =>
+      links.sendTo(node, ['CLIENT', 'INFO']).catch((error: unknown) => {
+        // A user without the right to this command needs no address unless it has peers.
+        if (messageOf(error).startsWith('NOPERM')) return '';
+        // Without a password the engine takes the connection and refuses every command.
+        throw error;
+      }),
+    );
+    // A master of a Cluster may be dead.
+    const first = Promise.any(asked).catch(({ errors }: AggregateError) => Promise.reject(errors[0]));
+    const info = String(await withinMs(clock, commandTimeoutMs, first));
     this.#localAddress = /(?:^| )addr=\[?([0-9a-f.:]+?)\]?:\d+(?: |$)/.exec(info)?.[1];
   }
 

@@ -30,13 +30,15 @@ export interface RedisServer extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-/** A Cluster of three masters, without replicas unless `replicas` are asked for. */
+/** A Cluster of three masters, at first without replicas. */
 export interface RedisCluster extends AsyncDisposable {
   readonly servers: readonly RedisServer[];
   /** `host:port` of each. */
   readonly nodes: readonly { readonly host: string; readonly port: number }[];
-  /** The server that has a key. */
+  /** The server that has a key at the start. */
   serverOf(key: string): RedisServer;
+  /** Starts one more server, which all others know, and which has no slots yet. It may become a replica. */
+  join(): Promise<RedisServer>;
 }
 
 /** A master, a replica, and a Sentinel that watches them under the name `main`. */
@@ -118,16 +120,21 @@ export async function startRedisCluster(options: readonly string[] = []): Promis
     await server.command('CLUSTER', 'SET-CONFIG-EPOCH', String(at + 1));
     if (server !== first) await server.command('CLUSTER', 'MEET', first.host, String(first.port));
   }
-  await until('the Cluster is whole', async () => {
-    const infos = await Promise.all(servers.map((server) => server.command('CLUSTER', 'INFO')));
-    return infos.every((info) => /cluster_state:ok[\s\S]*cluster_known_nodes:3/.test(String(info)));
-  });
+  await untilAllKnow(servers);
+  const joined: RedisServer[] = [];
   return {
     servers,
     nodes: servers.map(({ host, port }) => ({ host, port })),
     serverOf: (key) => servers[Math.floor(slotOf(key) / third)] as RedisServer,
+    async join() {
+      const server = await startRedisServer(clusterOptions);
+      joined.push(server);
+      for (const { host, port } of servers) await server.command('CLUSTER', 'MEET', host, String(port));
+      await untilAllKnow([...servers, ...joined]);
+      return server;
+    },
     async [Symbol.asyncDispose]() {
-      await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+      await Promise.all([...servers, ...joined].map((server) => server[Symbol.asyncDispose]()));
     },
   };
 }
@@ -135,15 +142,8 @@ export async function startRedisCluster(options: readonly string[] = []): Promis
 /** Starts a master, a replica and a Sentinel. A failover takes about a second. */
 export async function startRedisSentinel(): Promise<RedisSentinel> {
   const master = await startRedisServer();
-  const replica = await startRedisServer([
-    '--replicaof',
-    `${master.host} ${master.port}`,
-    '--repl-diskless-sync-delay',
-    '0',
-  ]);
-  await until('the replica follows its master', async () =>
-    String(await replica.command('INFO', 'replication')).includes('master_link_status:up'),
-  );
+  const replica = await startRedisServer(['--replicaof', `${master.host} ${master.port}`]);
+  await untilFollowing(replica);
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-sentinel-'));
   const port = await freePort();
   const file = join(dir, 'sentinel.conf');
@@ -174,6 +174,39 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
   };
 }
 
+/** Waits until each of the servers of a Cluster knows that all of them are there. */
+async function untilAllKnow(servers: readonly RedisServer[]): Promise<void> {
+  const isWhole = new RegExp(`cluster_state:ok[\\s\\S]*cluster_known_nodes:${servers.length}\\b`);
+  await until('the Cluster is whole', async () => {
+    const infos = await Promise.all(servers.map((server) => server.command('CLUSTER', 'INFO')));
+    return infos.every((info) => isWhole.test(String(info)));
+  });
+}
+
+/** Makes a server of a Cluster a replica of another one. Waits until it has all that its master has, and all others know its role. */
+export async function replicate(
+  replica: RedisServer,
+  master: RedisServer,
+  others: readonly RedisServer[],
+): Promise<void> {
+  const [id, masterId] = await Promise.all(
+    [replica, master].map((each) => each.command('CLUSTER', 'MYID').then(String)),
+  );
+  await replica.command('CLUSTER', 'REPLICATE', masterId as string);
+  await untilFollowing(replica);
+  await until('all know the replica', async () => {
+    const lists = await Promise.all(others.map((each) => each.command('CLUSTER', 'NODES')));
+    return lists.every((list) => new RegExp(`^${id} \\S+ slave ${masterId} `, 'm').test(String(list)));
+  });
+}
+
+/** Waits until a replica has all that its master has. */
+export async function untilFollowing(replica: RedisServer): Promise<void> {
+  await until('the replica follows its master', async () =>
+    String(await replica.command('INFO', 'replication')).includes('master_link_status:up'),
+  );
+}
+
 /** Returns a port that was free a moment ago. */
 async function freePort(): Promise<number> {
   const server = createServer();
@@ -191,7 +224,9 @@ interface Program {
 }
 
 async function startIn(dir: string, port: number, { program, options }: Program): Promise<RedisServer> {
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', dir, ...options];
+  // A master waits five seconds for more replicas by default.
+  const usual = ['--bind', '127.0.0.1', '--save', '', '--repl-diskless-sync-delay', '0', '--dir', dir];
+  const args = ['--port', String(port), ...usual, ...options];
   let process = await startOn(program, port, args);
   const kill = () => end(process);
   return {
