@@ -257,6 +257,40 @@ describeWithEngine('a store in an engine that fails', () => {
     await expect(storeSample(second, { ...sample, seed: 3 })).rejects.toMatchObject({ reason: 'removed' });
   });
 
+  it('has one sound entry after two processes have written at once, of which one had no lease in the engine', async () => {
+    let ofFirst: number | undefined;
+    const sharing = (fenceOf: () => number | undefined) => ({
+      announce: async () => {},
+      fenceOf,
+      current: () => undefined,
+    });
+    const { store: first } = await open({ prefix: 'p:', sharing: sharing(() => ofFirst) });
+    const { store: second } = await open({ prefix: 'p:', sharing: sharing(() => 20) });
+    const final = { metadata: sampleMetadata(1), sizeBytes: sample.sizeBytes };
+    const write = async (store: typeof first, seed: number, order: readonly number[]) => {
+      const writer = await openSampleWriter(store, { ...sample, seed });
+      await writeBlocks(writer, block, { ...sample, seed }, order);
+      return writer;
+    };
+    // It finds out before its commit that the other one has the lease.
+    const [late, current] = await Promise.all([write(first, 1, [3, 1, 0, 2]), write(second, 2, [0, 1, 2, 3])]);
+    ofFirst = 0;
+    await current.commit(final);
+    await expect(late.commit(final)).rejects.toMatchObject({ reason: 'removed' });
+    for (const each of [late, current]) await each[Symbol.asyncDispose]();
+    for (const each of [first, second]) {
+      expect(await readKey(each, key)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes, 2)));
+    }
+    // It finds out later: what was committed last is there, whole.
+    ofFirst = undefined;
+    const last = await write(first, 3, [0, 1, 2, 3]);
+    await last.commit(final);
+    await last[Symbol.asyncDispose]();
+    for (const each of [first, second]) {
+      expect(await readKey(each, key)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes, 3)));
+    }
+  });
+
   it('waits before and after a commit until the process knows of all that was announced', async () => {
     const entry = createRedisKeys('p:').of(key).entry;
     const found: unknown[] = [];

@@ -373,7 +373,8 @@ class RedisStore implements Store {
       blockSizeBytes: this.blockSizeBytes,
       maxEntryBytes: this.maxEntryBytes,
       now: this.#options.now,
-      put: (put) => this.#put(key, variant, put, fence),
+      // A writer that was opened without a lease in the engine may have got or lost one since.
+      put: (put) => this.#put(key, variant, put, fence === '' ? this.#fenceOf(key) : fence),
       onEnd: (wasPut, count) => this.#endWriter(key, generation, wasPut, count),
     });
     this.#writers.add(generation);
