@@ -319,7 +319,7 @@ const running: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/v1/fills',
     access: 'operator',
-    summary: 'The running transfers from origins (fills).',
+    summary: 'The running transfers from origins (fills) of this machine.',
     parameters: nothing,
     result: { description: 'The fills of all workers.', contentType: jsonType, schema: fillList },
     perform: async ({ operations }) => ({ fills: await operations.listFills() }),
@@ -329,12 +329,13 @@ const running: readonly Endpoint[] = [
     method: 'DELETE',
     path: '/api/v1/fills/{id}',
     access: 'operator',
-    summary: 'Stops a fill. Clients that read it are disconnected; what is stored of it stays.',
+    summary: 'Stops a fill of this machine. Clients that read it are disconnected; what is stored of it stays.',
     parameters: z.strictObject({ id: z.string().min(1).max(1024).describe('"id" of a fill.') }),
     result: undefined,
-    faults: { 404: 'There is no such fill now.' },
+    faults: { 404: 'This machine has no such fill now.' },
     perform: async ({ operations, parameters: { id } }) => {
-      if (!(await operations.cancelFill(id))) throw new OperationFault('not_found', 'There is no such fill now.');
+      if (!(await operations.cancelFill(id)))
+        throw new OperationFault('not_found', 'This machine has no such fill now.');
     },
     change: { action: 'cancel', describe: ({ parameters: { id } }) => `the transfer ${id} was ended` },
   }),

@@ -1,14 +1,19 @@
 /** The store in an engine fulfils the contract of a store. */
 
 import { afterAll, beforeAll } from 'vitest';
-import { describeWithEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
+import {
+  describeWithEngine,
+  enginePrograms,
+  type RedisServer,
+  startRedisServer,
+} from '../support/engines/redis-server.ts';
 import { openTestRedisStore } from '../support/engines/redis-store.ts';
 import { storeContract } from './store-contract.ts';
 
-describeWithEngine('on one server', () => {
+const define = (program: string) => (): void => {
   let server: RedisServer;
   beforeAll(async () => {
-    server = await startRedisServer();
+    server = await startRedisServer([], program);
   });
   afterAll(() => server[Symbol.asyncDispose]());
 
@@ -21,4 +26,6 @@ describeWithEngine('on one server', () => {
     },
     { boundsItself: false },
   );
-});
+};
+
+for (const program of enginePrograms) describeWithEngine(`on one ${program}`, define(program), program);

@@ -212,6 +212,42 @@ describeWithEngine('an engine that is away', () => {
     await expect.poll(async () => [await value(), leases.fenceOf('k')]).toEqual([null, undefined]);
   });
 
+  it('is back: leases that only the process knew are claimed, and renewed from then on', async () => {
+    const { leases, granted, lost, state } = member('a');
+    state.isAway = true;
+    for (const key of ['k', 'released']) await leases.acquireLease(key);
+    await leases.releaseLease('released');
+    state.isAway = false;
+    await leases.claim();
+    expect(await value()).toMatch(/^\d+ a address of a$/);
+    expect(leases.fenceOf('k')).toBeGreaterThan(0);
+    expect([granted, lost, leases.size]).toEqual([['k'], [], 1]);
+    await leases.releaseLease('k');
+    expect(await value()).toBeNull();
+  });
+
+  it('is back: a lease that another process has by now is lost, and what was begun under it is not stored', async () => {
+    const [a, b] = [member('a'), member('b')];
+    a.state.isAway = true;
+    await a.leases.acquireLease('k');
+    await b.leases.acquireLease('k');
+    a.state.isAway = false;
+    await a.leases.claim();
+    expect([a.lost, a.leases.fenceOf('k'), a.leases.size]).toEqual([['k'], 0, 0]);
+    expect(await value()).toMatch(/ b address of b$/);
+  });
+
+  it('is back: a lease that is released while it is claimed is given back', async () => {
+    const { leases, state } = member('a');
+    state.isAway = true;
+    await leases.acquireLease('k');
+    state.isAway = false;
+    const claiming = leases.claim();
+    await leases.releaseLease('k');
+    await claiming;
+    expect([await value(), leases.size]).toEqual([null, 0]);
+  });
+
   it('keeps the leases of before: they are renewed when it is back', async () => {
     const { leases, lost, state } = member('a');
     await leases.acquireLease('k');

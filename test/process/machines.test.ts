@@ -13,7 +13,15 @@ import { adminConfig, adminEnvironment, findAdmin } from '../support/clients/adm
 import { Download } from '../support/clients/download.ts';
 import { PatternDownload } from '../support/clients/pattern-download.ts';
 import { until } from '../support/clocks/until.ts';
-import { describeWithEngine, startRedisSentinel, startRedisServer } from '../support/engines/redis-server.ts';
+import {
+  describeWithEngine,
+  type RedisServer,
+  replicate,
+  startRedisCluster,
+  startRedisSentinel,
+  startRedisServer,
+  untilFollowing,
+} from '../support/engines/redis-server.ts';
 import { openTcpRelay } from '../support/engines/tcp-relay.ts';
 import { openCountingOrigin } from '../support/origins/counting-origin.ts';
 import { SlowFileOrigin } from '../support/origins/slow-file-origin.ts';
@@ -267,6 +275,38 @@ describeWithEngine('an engine whose master fails over', () => {
     await untilShared(origin);
   });
 });
+
+describeWithEngine('a Cluster in which a master fails over while it is filled', () => {
+  it('costs no client a byte, neither by an orderly change nor by the death of the master', async () => {
+    await using cluster = await startRedisCluster();
+    await using origin = await SlowFileOrigin.open(fileBytes, { hasRanges: true, hasValidator: true });
+    const store = { cluster: cluster.nodes.map(({ host, port }) => `${host}:${port}`) };
+    const joining = cluster.join();
+    for (let count = 0; count < 2; count += 1) await start(origin.url, store);
+    const downloads = await downloadHalves(4);
+    const first = await serverWithBlocks(cluster.servers);
+    const second = await joining;
+    await replicate(second, first, cluster.servers);
+    await second.command('CLUSTER', 'FAILOVER');
+    await until('the roles have changed', async () => isMaster(second));
+    await untilFollowing(first);
+    origin.goOn();
+    await second.kill();
+    await first.command('CLUSTER', 'FAILOVER', 'TAKEOVER');
+    await expectAll(downloads);
+    await untilShared(origin);
+  });
+});
+
+/** Returns the server that has the blocks of what is being filled. */
+async function serverWithBlocks(servers: readonly RedisServer[]): Promise<RedisServer> {
+  const sizes = await Promise.all(servers.map(async (server) => Number(await server.command('DBSIZE'))));
+  return servers[sizes.indexOf(Math.max(...sizes))] as RedisServer;
+}
+
+async function isMaster(server: RedisServer): Promise<boolean> {
+  return String(await server.command('INFO', 'replication')).includes('role:master');
+}
 
 /** An origin whose pages have a tag, are fresh for an hour, and have the text of the moment. */
 async function openTextOrigin(text: () => string): Promise<AsyncDisposable & { readonly url: string }> {

@@ -7,6 +7,7 @@ import {
   describeWithEngine,
   type RedisCluster,
   type RedisServer,
+  replicate,
   startRedisCluster,
   startRedisSentinel,
   startRedisServer,
@@ -113,7 +114,7 @@ describeWithEngine('a client of an engine that is not there', () => {
   it('logs in', async () => {
     await using server = await startRedisServer(['--requirepass', 'open sesame']);
     const refused = await openTestClient({ kind: 'server', address: server }, { connectTimeoutMs: 200 });
-    expect(await reasonOf(refused.send('a', ['GET', 'a']))).toBe('refused');
+    expect(await reasonOf(refused.send('a', ['GET', 'a']))).toBe('away');
     const client = await openTestClient({ kind: 'server', address: server }, { password: 'open sesame' });
     await works(client);
     client.close();
@@ -157,6 +158,27 @@ describeWithEngine('a client of a Cluster', () => {
       paused.signal('SIGCONT');
     }
     await expect.poll(() => client.isAway, { timeout: 20_000 }).toBe(false);
+  });
+});
+
+describeWithEngine('a client of a Cluster with a dead master', () => {
+  it('starts, and finds the new master, although it was never connected to the old one', async () => {
+    await using cluster = await startRedisCluster();
+    const replica = await cluster.join();
+    const [dead, ...others] = cluster.servers as [RedisServer, RedisServer, RedisServer];
+    await replicate(replica, dead, cluster.servers);
+    await dead.kill();
+    const nodes = others.map(({ host, port }) => ({ host, port }));
+    const client = await openTestClient({ kind: 'cluster', nodes }, { commandTimeoutMs: 500 });
+    expect(client.nodes()).toContain(`${dead.host}:${dead.port}`);
+    const key =
+      Array.from({ length: 100 }, (_, at) => `key${at}`).find((each) => cluster.serverOf(each) === dead) ?? '';
+    expect(await reasonOf(client.send(key, ['GET', key], true))).not.toBe('none');
+    await replica.command('CLUSTER', 'FAILOVER', 'TAKEOVER');
+    await expect.poll(() => reasonOf(client.send(key, ['SET', key, 'value']))).toBe('none');
+    await works(client);
+    await expect.poll(() => client.isAway).toBe(false);
+    client.close();
   });
 });
 

@@ -1,12 +1,14 @@
 /** The store in an engine where the engine fails: full, read-only, paused, killed, flushed, evicting, damaged; and two stores in one engine. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { RedisClient } from '../../src/store/redis/redis-client.ts';
 import { createRedisKeys } from '../../src/store/redis/redis-keys.ts';
-import type { StoreChange, StoredEntry } from '../../src/store/store.ts';
+import type { EntryRank, StoreChange, StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { describeWithEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
 import { openTestRedisStore, type TestStoreOptions } from '../support/engines/redis-store.ts';
+import { openTestClient } from '../support/engines/test-client.ts';
 import {
   findFirst,
   openSampleWriter,
@@ -257,6 +259,40 @@ describeWithEngine('a store in an engine that fails', () => {
     await expect(storeSample(second, { ...sample, seed: 3 })).rejects.toMatchObject({ reason: 'removed' });
   });
 
+  it('has one sound entry after two processes have written at once, of which one had no lease in the engine', async () => {
+    let ofFirst: number | undefined;
+    const sharing = (fenceOf: () => number | undefined) => ({
+      announce: async () => {},
+      fenceOf,
+      current: () => undefined,
+    });
+    const { store: first } = await open({ prefix: 'p:', sharing: sharing(() => ofFirst) });
+    const { store: second } = await open({ prefix: 'p:', sharing: sharing(() => 20) });
+    const final = { metadata: sampleMetadata(1), sizeBytes: sample.sizeBytes };
+    const write = async (store: typeof first, seed: number, order: readonly number[]) => {
+      const writer = await openSampleWriter(store, { ...sample, seed });
+      await writeBlocks(writer, block, { ...sample, seed }, order);
+      return writer;
+    };
+    // It finds out before its commit that the other one has the lease.
+    const [late, current] = await Promise.all([write(first, 1, [3, 1, 0, 2]), write(second, 2, [0, 1, 2, 3])]);
+    ofFirst = 0;
+    await current.commit(final);
+    await expect(late.commit(final)).rejects.toMatchObject({ reason: 'removed' });
+    for (const each of [late, current]) await each[Symbol.asyncDispose]();
+    for (const each of [first, second]) {
+      expect(await readKey(each, key)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes, 2)));
+    }
+    // It finds out later: what was committed last is there, whole.
+    ofFirst = undefined;
+    const last = await write(first, 3, [0, 1, 2, 3]);
+    await last.commit(final);
+    await last[Symbol.asyncDispose]();
+    for (const each of [first, second]) {
+      expect(await readKey(each, key)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes, 3)));
+    }
+  });
+
   it('waits before and after a commit until the process knows of all that was announced', async () => {
     const entry = createRedisKeys('p:').of(key).entry;
     const found: unknown[] = [];
@@ -268,6 +304,57 @@ describeWithEngine('a store in an engine that fails', () => {
     const { store } = await open({ prefix: 'p:', sharing });
     await storeSample(store, sample);
     expect(found).toEqual([0, 1]);
+  });
+
+  it('lists by key in either direction with a number of commands that does not grow with the entries', async () => {
+    const client = await openTestClient({ kind: 'server', address: server });
+    let commands = 0;
+    const counting: RedisClient = {
+      ...bound(client),
+      send: (...call) => {
+        commands += 1;
+        return client.send(...call);
+      },
+      run: (...call) => {
+        commands += 1;
+        return client.run(...call);
+      },
+    };
+    const { store } = await open({ prefix: 'p:', client: counting });
+    const names = Array.from({ length: 3000 }, (_, at) => `https://example.org/${String(at).padStart(4, '0')}`);
+    for (let from = 0; from < names.length; from += 200) {
+      const slice = names.slice(from, from + 200);
+      await Promise.all(slice.map((name, at) => storeTagged(store, { key: name, sizeBytes: 1 }, [`t${at % 2}`])));
+    }
+    // The index is whole from here on.
+    await store.list({ kind: 'prefix', prefix: '' }, 1);
+    const orders = [false, true].flatMap((isDescending) =>
+      [
+        { choice: { kind: 'prefix', prefix: '' } as const, wanted: names },
+        {
+          choice: { kind: 'prefix', prefix: 'https://example.org/1' } as const,
+          wanted: names.filter((name) => name.includes('/1')),
+        },
+        { choice: { kind: 'tag', tag: 't1' } as const, wanted: names.filter((_, at) => at % 2 === 1) },
+      ].map((each) => ({ ...each, isDescending })),
+    );
+    for (const { choice, wanted, isDescending } of orders) {
+      const expected = isDescending ? wanted.toReversed() : wanted;
+      let after: EntryRank | undefined;
+      for (const start of [0, 50, 100]) {
+        commands = 0;
+        const page = await store.listRanked(choice, { by: 'key', isDescending }, 50, after);
+        expect(page.entries.map(({ entry }) => entry.key)).toEqual(expected.slice(start, start + 50));
+        // One page of each of the 256 buckets, and the entries.
+        expect(commands).toBeLessThan(256 + 51 + 60);
+        after = page.next;
+      }
+    }
+    commands = 0;
+    expect(
+      (await store.listRanked({ kind: 'prefix', prefix: '' }, { by: 'size', isDescending: true }, 5)).entries,
+    ).toHaveLength(5);
+    expect(commands).toBeGreaterThan(3000);
   });
 
   describe('two stores in one engine', () => {
@@ -338,4 +425,21 @@ describeWithEngine('a store in an engine that fails', () => {
 /** Stores something as soon as the engine takes it. */
 async function storeWhenBack(storing: () => Promise<unknown>): Promise<void> {
   await expect.poll(() => storing().then(() => 'stored', String), { timeout: 20_000 }).toBe('stored');
+}
+
+/** Returns the members of a client as those of a plain object. */
+function bound(client: RedisClient): RedisClient {
+  return {
+    get isAway() {
+      return client.isAway;
+    },
+    started: client.started,
+    send: (...call) => client.send(...call),
+    run: (...call) => client.run(...call),
+    nodes: () => client.nodes(),
+    sendTo: (...call) => client.sendTo(...call),
+    untilAppended: (...call) => client.untilAppended(...call),
+    localAddress: () => client.localAddress(),
+    close: () => client.close(),
+  };
 }

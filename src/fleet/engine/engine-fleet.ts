@@ -95,7 +95,10 @@ class Member implements EngineFleet {
       clock,
       trustMs,
       apply: (news) => this.#apply(news),
-      onChange: (isAway) => this.#tell(isAway),
+      onChange: (isAway) => {
+        this.#tell(isAway);
+        if (!isAway) void this.#leases.claim();
+      },
     });
     this.#leases = new EngineLeases({
       engine,

@@ -61,11 +61,14 @@ interface Unreached {
 
 /**
  * The leases of one process, as `LeaseClient` asks for them. Where the engine is away, or the holder cannot be reached although it
- * lives, a lease is granted that only this process knows: requests collapse within the process then.
+ * lives, a lease is granted that only this process knows: requests collapse within the process then. One that was granted because the
+ * engine was away is claimed when it is back.
  */
 export class EngineLeases {
   readonly #options: EngineLeasesOptions;
   readonly #held = new Map<string, Held>();
+  /** Keys whose leases only this process knows, because the engine was away. */
+  readonly #unclaimed = new Set<string>();
   /** When leases were lost, by key, the earliest first. */
   readonly #lost = new Map<string, number>();
   readonly #unreached = new Map<string, Unreached>();
@@ -91,18 +94,27 @@ export class EngineLeases {
 
   /** Asks for a lease. `lost` is the instance of a holder that could not be reached. Never rejects. */
   async acquireLease(key: string, lost?: string): Promise<LeaseReply> {
-    if (this.#options.isAway()) return ours;
+    if (this.#options.isAway()) return this.#grantUnclaimed(key);
     if (lost !== undefined) this.#noteUnreached(lost);
     try {
       return await this.#acquire(key, lost);
     } catch {
       this.#options.onFailure();
-      return ours;
+      return this.#grantUnclaimed(key);
     }
+  }
+
+  /**
+   * The engine is back: claims the leases that were granted while it was away. One that another process has by now counts as lost, so
+   * that the store refuses what this process would write beside it. Never rejects.
+   */
+  async claim(): Promise<void> {
+    await Promise.all([...this.#unclaimed].map((key) => this.#claimOne(key)));
   }
 
   /** Releases a lease. Never rejects: a lease that cannot be released ends by itself. */
   async releaseLease(key: string): Promise<void> {
+    this.#unclaimed.delete(key);
     const held = this.#held.get(key);
     if (held === undefined) return;
     this.#held.delete(key);
@@ -121,6 +133,26 @@ export class EngineLeases {
     this.#isClosed = true;
     this.#cancelRenewal();
     await Promise.all([...this.#held.keys()].map((key) => this.releaseLease(key)));
+  }
+
+  #grantUnclaimed(key: string): LeaseReply {
+    this.#unclaimed.add(key);
+    return ours;
+  }
+
+  async #claimOne(key: string): Promise<void> {
+    let found: Found;
+    try {
+      found = await this.#ask(key);
+    } catch {
+      this.#options.onFailure();
+      return;
+    }
+    const isWanted = this.#unclaimed.delete(key);
+    if (found.kind === 'granted') {
+      // It was released meanwhile, and perhaps acquired again under another number.
+      if (!isWanted && this.#held.get(key)?.value === found.value) await this.releaseLease(key);
+    } else if (isWanted) this.#lose(key);
   }
 
   async #acquire(key: string, lost: string | undefined): Promise<LeaseReply> {
@@ -166,7 +198,7 @@ export class EngineLeases {
   }
 
   async #renewOne(key: string, held: Held): Promise<void> {
-    const { engine, leaseKey, clock, onFailure, onLost } = this.#options;
+    const { engine, leaseKey, clock, onFailure } = this.#options;
     let isOurs: boolean;
     try {
       const renewing = engine.run(renewScript, [leaseKey(key)], [held.value, String(LEASE_MS)]);
@@ -179,8 +211,13 @@ export class EngineLeases {
     if (this.#held.get(key) !== held) return void (isOurs && (await this.#release(key, held.value)));
     if (isOurs) return;
     this.#held.delete(key);
+    this.#lose(key);
+  }
+
+  /** Another process has the lease of a key that this process has used as its own. */
+  #lose(key: string): void {
     this.#noteLost(key);
-    onLost(key);
+    this.#options.onLost(key);
   }
 
   #noteLost(key: string): void {

@@ -3,6 +3,7 @@
  * Sentinels name. No other file imports the library. `redis-client.ts` adds time-outs, bounds and the circuit breaker.
  */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   createClient,
   createCluster,
@@ -207,6 +208,7 @@ class SentinelLinks implements EngineLinks {
 
 class ClusterLinks implements EngineLinks {
   readonly #client;
+  #isRefreshing = false;
 
   constructor(options: LinkOptions, nodes: readonly EngineAddress[], onError: (error: Error) => void) {
     const defaults = { ...clientOptions(options), socket: socketOptions(options) };
@@ -215,10 +217,24 @@ class ClusterLinks implements EngineLinks {
       defaults,
       RESP: 2,
       commandOptions: { typeMapping },
-      topologyRefreshOnReconnectionAttemptStrategy: REFRESH_MS,
+      // Otherwise the library waits for every master that is named, and for ever for one that has died meanwhile.
+      minimizeConnections: true,
+      // The library looks only where a connection is lost that was there.
+      topologyRefreshOnReconnectionAttemptStrategy: false,
     });
     this.#client.on('error', onError);
     this.#client.on('node-error', onError);
+    this.#client.on('node-reconnecting', (node: EngineAddress) => void this.#refresh(node));
+  }
+
+  /** Asks the others for the nodes of the Cluster again: one that cannot be reached may have lost its slots. One at a time. */
+  async #refresh({ host, port }: EngineAddress): Promise<void> {
+    if (this.#isRefreshing) return;
+    this.#isRefreshing = true;
+    // It reports failures as errors of the client, and is tried again.
+    const asked = this.#client._slots.rediscover(undefined, new Set([`${host}:${port}`])).catch(() => {});
+    await Promise.all([asked, delay(REFRESH_MS, undefined, { ref: false })]);
+    this.#isRefreshing = false;
   }
 
   nodeOf(key: string | undefined): string {

@@ -5,6 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../http/clock.ts';
+import { connectionReason } from './connection-reasons.ts';
 import { type CommandPart, createEngineLinks, type EngineLinks, type LinkOptions } from './engine-links.ts';
 
 /**
@@ -107,8 +108,12 @@ class BreakingClient implements RedisClient {
 
   constructor(options: RedisClientOptions) {
     this.#options = options;
-    const { clock, connectTimeoutMs } = options;
-    this.#cancelStart = clock.after(connectTimeoutMs, () => this.#noteStarted());
+    const { clock, connectTimeoutMs, tls } = options;
+    this.#cancelStart = clock.after(connectTimeoutMs, () => {
+      const guess = tls === undefined ? '' : '; perhaps it does not speak TLS on this port';
+      if (this.#lastError === '') this.#lastError = `it has not answered within ${connectTimeoutMs / 1000} s${guess}`;
+      this.#noteStarted();
+    });
     void this.#connect().then(() => this.#noteStarted());
   }
 
@@ -193,7 +198,7 @@ class BreakingClient implements RedisClient {
   #createLinks(silenceMs: number): EngineLinks {
     const options = { ...this.#options, silenceMs, maxWaiting: MAX_WAITING };
     return createEngineLinks(options, (error) => {
-      this.#lastError = messageOf(error);
+      this.#lastError = connectionReason(error);
       // One node of a Cluster, or one Sentinel, says nothing about the others.
       const { kind } = this.#options.place;
       if (kind === 'server' || kind === 'socket') this.#noteStarted();
@@ -227,7 +232,7 @@ class BreakingClient implements RedisClient {
         this.#tell(false);
         return;
       } catch (error) {
-        this.#lastError = messageOf(error);
+        this.#lastError = connectionReason(error);
         this.#noteStarted();
         links.destroy();
         await new Promise<void>((resolve) => clock.after(CONNECT_AGAIN_MS, resolve));
@@ -247,10 +252,17 @@ class BreakingClient implements RedisClient {
 
   async #readLocalAddress(links: EngineLinks): Promise<void> {
     const { clock, commandTimeoutMs } = this.#options;
-    const [node = ''] = links.nodes();
-    // A user without the right to this command needs no address unless it has peers.
-    const asked = links.sendTo(node, ['CLIENT', 'INFO']).catch(() => '');
-    const info = String(await withinMs(clock, commandTimeoutMs, asked));
+    const asked = links.nodes().map((node) =>
+      links.sendTo(node, ['CLIENT', 'INFO']).catch((error: unknown) => {
+        // A user without the right to this command needs no address unless it has peers.
+        if (messageOf(error).startsWith('NOPERM')) return '';
+        // Without a password the engine takes the connection and refuses every command.
+        throw error;
+      }),
+    );
+    // A master of a Cluster may be dead.
+    const first = Promise.any(asked).catch(({ errors }: AggregateError) => Promise.reject(errors[0]));
+    const info = String(await withinMs(clock, commandTimeoutMs, first));
     this.#localAddress = /(?:^| )addr=\[?([0-9a-f.:]+?)\]?:\d+(?: |$)/.exec(info)?.[1];
   }
 
@@ -306,7 +318,7 @@ class BreakingClient implements RedisClient {
       this.#failures.delete(node);
       if (this.#breakers.size === 0) this.#tell(false);
     } catch (error) {
-      this.#lastError = messageOf(error);
+      this.#lastError = connectionReason(error);
       breaker.delayMs = Math.min(2 * breaker.delayMs, LAST_PROBE_MS);
       this.#scheduleProbe(node);
     }

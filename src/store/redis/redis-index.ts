@@ -4,8 +4,8 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { isPrefixOf } from '../entry-rules.ts';
-import type { EntryChoice } from '../store.ts';
+import { compareRanks, isPrefixOf } from '../entry-rules.ts';
+import type { EntryChoice, EntryRank } from '../store.ts';
 import type { RedisClient } from './redis-client.ts';
 import { BUCKETS, type RedisKeys, shortDigest } from './redis-keys.ts';
 import { beginIndexScript, cleanScript, endIndexScript, indexScript, rangeScript } from './redis-scripts.ts';
@@ -14,6 +14,8 @@ import { beginIndexScript, cleanScript, endIndexScript, indexScript, rangeScript
 const BUCKETS_AT_ONCE = 64;
 /** Keys of a bucket that are asked for at a time. */
 const PAGE_SIZE = 500;
+/** Keys of a bucket that are asked for first where only some of all buckets are wanted in order; each further page is twice as long. */
+const FIRST_PAGE_SIZE = 8;
 /** Keys that the engine looks at in one step of SCAN. */
 const SCAN_COUNT = '1000';
 /** Entries that are put into an index at a time. */
@@ -25,6 +27,25 @@ const MAX_ATTEMPTS = 3;
 export interface IndexedKey {
   readonly bucket: number;
   readonly key: string;
+}
+
+/** Keys of a bucket that are wanted. */
+interface PagePlace {
+  readonly bucket: number;
+  /** Where the page begins: behind this key, or with it. Undefined for the first key, or the last one where they come backwards. */
+  readonly from: { readonly key: string; readonly isIncluded: boolean } | undefined;
+  readonly isFalling: boolean;
+  /** Most keys. */
+  readonly size: number;
+}
+
+/** The keys of a bucket in order, as far as they are known. */
+interface Run {
+  readonly bucket: number;
+  /** The next key is the last one. */
+  readonly keys: string[];
+  size: number;
+  isAll: boolean;
 }
 
 /** Options of the index. */
@@ -56,17 +77,57 @@ export class RedisIndex {
       const buckets = Array.from({ length: Math.min(BUCKETS_AT_ONCE, BUCKETS - from) }, (_, at) => from + at);
       const starts = await this.#wholePages(
         choice,
-        buckets.map((bucket) => ({ bucket, after: bucket === after?.bucket ? after.key : undefined })),
+        buckets.map((bucket) => pageBehind(bucket, bucket === after?.bucket ? after.key : undefined)),
       );
       for (const [at, bucket] of buckets.entries()) {
         let page = starts[at] ?? [];
         while (page.length > 0) {
           yield page.map((key) => ({ bucket, key }));
           if (page.length < PAGE_SIZE) break;
-          [page = []] = await this.#wholePages(choice, [{ bucket, after: page.at(-1) }]);
+          [page = []] = await this.#wholePages(choice, [pageBehind(bucket, page.at(-1))]);
         }
       }
     }
+  }
+
+  /**
+   * Returns the keys of a choice in the order of their code points, of all buckets together, from a key on, with it. Reads no more of each
+   * bucket than is needed. Keys whose entries are gone may be among them. Rejects with `EngineFault`.
+   */
+  async *inOrder(choice: EntryChoice, isFalling: boolean, from?: string): AsyncGenerator<IndexedKey> {
+    if (choice.kind === 'prefix' && !choice.prefix.isWellFormed()) return;
+    const begin = from === undefined ? undefined : { key: from, isIncluded: true };
+    const runs: Run[] = [];
+    for (let first = 0; first < BUCKETS; first += BUCKETS_AT_ONCE) {
+      const buckets = Array.from({ length: Math.min(BUCKETS_AT_ONCE, BUCKETS - first) }, (_, at) => first + at);
+      const size = FIRST_PAGE_SIZE;
+      const pages = await this.#wholePages(
+        choice,
+        buckets.map((bucket) => ({ bucket, from: begin, isFalling, size })),
+      );
+      for (const [at, bucket] of buckets.entries()) {
+        const keys = pages[at]?.toReversed() ?? [];
+        if (keys.length > 0) runs.push({ bucket, keys, size, isAll: keys.length < size });
+      }
+    }
+    for (;;) {
+      const run = firstOf(runs, isFalling);
+      const key = run?.keys.pop();
+      if (run === undefined || key === undefined) return;
+      yield { bucket: run.bucket, key };
+      if (run.keys.length > 0) continue;
+      await this.#continue(choice, run, isFalling, key);
+      if (run.keys.length === 0) runs.splice(runs.indexOf(run), 1);
+    }
+  }
+
+  async #continue(choice: EntryChoice, run: Run, isFalling: boolean, key: string): Promise<void> {
+    if (run.isAll) return;
+    run.size = Math.min(PAGE_SIZE, 2 * run.size);
+    const { bucket, size } = run;
+    const [page = []] = await this.#wholePages(choice, [{ bucket, from: { key, isIncluded: false }, isFalling, size }]);
+    run.keys.push(...page.toReversed());
+    run.isAll = page.length < size;
   }
 
   /** Removes a key from the index if its entry is gone. Never rejects. */
@@ -90,12 +151,9 @@ export class RedisIndex {
   }
 
   /** Returns a page of each bucket. Makes indexes again that are not whole. */
-  async #wholePages(
-    choice: EntryChoice,
-    places: readonly { readonly bucket: number; readonly after: string | undefined }[],
-  ): Promise<readonly (readonly string[])[]> {
+  async #wholePages(choice: EntryChoice, places: readonly PagePlace[]): Promise<readonly (readonly string[])[]> {
     for (let attempt = 1; ; attempt += 1) {
-      const pages = await Promise.all(places.map(({ bucket, after }) => this.#page(choice, bucket, after)));
+      const pages = await Promise.all(places.map((place) => this.#page(choice, place)));
       if (pages.every(({ isWhole }) => isWhole)) return pages.map(({ found }) => found);
       if (attempt > MAX_ATTEMPTS) throw new Error('The engine evicts the index of the store as soon as it is made.');
       await this.makeWhole();
@@ -104,16 +162,23 @@ export class RedisIndex {
 
   async #page(
     choice: EntryChoice,
-    bucket: number,
-    after: string | undefined,
+    { bucket, from, isFalling, size }: PagePlace,
   ): Promise<{ readonly isWhole: boolean; readonly found: readonly string[] }> {
     const { client, keys } = this.#options;
     const start = choice.kind === 'tag' ? tagPrefix(choice.tag) : 'k';
-    const from = choice.kind === 'tag' ? start : `k${choice.prefix}`;
-    const min = after === undefined ? `[${from}` : `(${start}${after}`;
+    const least = Buffer.from(choice.kind === 'tag' ? start : `k${choice.prefix}`);
     // No text in UTF-8 has this byte.
-    const max = Buffer.concat([Buffer.from(`(${from}`), Buffer.from([0xff])]);
-    const reply = await client.run(rangeScript, [keys.index(bucket)], [min, max, String(PAGE_SIZE)]);
+    const most = Buffer.concat([least, Buffer.from([0xff])]);
+    let [min, max] = [bound('[', least), bound('(', most)];
+    if (from !== undefined) {
+      const member = Buffer.from(`${start}${from.key}`);
+      const edge = bound(from.isIncluded ? '[' : '(', member);
+      // The place of another choice may be outside of this one.
+      if (isFalling && member.compare(most) < 0) max = edge;
+      if (!isFalling && member.compare(least) >= 0) min = edge;
+    }
+    const args = [min, max, String(size), ...(isFalling ? ['falling'] : [])];
+    const reply = await client.run(rangeScript, [keys.index(bucket)], args);
     const [isWhole, members] = reply as [number, readonly Buffer[]];
     const found = members.map((member) => member.toString().slice(start.length));
     return { isWhole: isWhole === 1, found: found.filter((key) => isChosen(choice, key)) };
@@ -162,6 +227,32 @@ export class RedisIndex {
       cursor = next.toString();
     } while (cursor !== '0');
   }
+}
+
+/** Returns a bound of a range of members: `[` with the member itself, `(` without it. */
+function bound(sign: '[' | '(', member: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(sign), member]);
+}
+
+function pageBehind(bucket: number, key: string | undefined): PagePlace {
+  return {
+    bucket,
+    from: key === undefined ? undefined : { key, isIncluded: false },
+    isFalling: false,
+    size: PAGE_SIZE,
+  };
+}
+
+/** Returns the run with the first key. */
+function firstOf(runs: readonly Run[], isFalling: boolean): Run | undefined {
+  let first: Run | undefined;
+  for (const run of runs)
+    if (first === undefined || compareRanks(headOf(run), headOf(first), isFalling) < 0) first = run;
+  return first;
+}
+
+function headOf({ keys }: Run): EntryRank {
+  return { rank: keys.at(-1) ?? '', generation: '' };
 }
 
 function tagPrefix(tag: string): string {

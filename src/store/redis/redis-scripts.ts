@@ -206,9 +206,10 @@ return 1
 
 /**
  * Returns members of an index, at most ARGV[3] of them, and whether it is whole. KEYS: index. ARGV: first and last member as ZRANGEBYLEX
- * has them, most members.
+ * has them, most members; with a fourth one they come from the last to the first.
  */
 export const rangeScript = `
 local isWhole = redis.call('ZSCORE', KEYS[1], 'm') and 1 or 0
+if ARGV[4] then return { isWhole, redis.call('ZREVRANGEBYLEX', KEYS[1], ARGV[2], ARGV[1], 'LIMIT', 0, ARGV[3]) } end
 return { isWhole, redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3]) }
 `;

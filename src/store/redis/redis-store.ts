@@ -16,6 +16,7 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import {
+  compareRanks,
   findable,
   formatCursor,
   hasFallingRanks,
@@ -239,9 +240,11 @@ class RedisStore implements Store {
 
   async listRanked(choice: EntryChoice, order: EntryOrder, limit: number, after?: EntryRank): Promise<RankedPage> {
     const selection = new RankSelection<RankedEntry>(limit, after, hasFallingRanks(order));
-    const text = lowerCase(order.contains ?? '');
     try {
-      for await (const [, found] of this.#entriesOf(choice, undefined, (key) => hasText(key, text))) {
+      // The index has the order of the keys. For any other one all entries are read, and the selected ones are kept.
+      const isIndexed = order.by === 'key' && typeof (after?.rank ?? '') === 'string';
+      const pages = isIndexed ? this.#entriesInOrder(choice, order, limit, after) : this.#chosenEntries(choice, order);
+      for await (const found of pages) {
         for (const entry of found) {
           const usedAt = this.usedAt(entry.generation) ?? 0;
           selection.add({ rank: rankOf(entry, usedAt, order), generation: entry.generation, entry });
@@ -373,7 +376,8 @@ class RedisStore implements Store {
       blockSizeBytes: this.blockSizeBytes,
       maxEntryBytes: this.maxEntryBytes,
       now: this.#options.now,
-      put: (put) => this.#put(key, variant, put, fence),
+      // A writer that was opened without a lease in the engine may have got or lost one since.
+      put: (put) => this.#put(key, variant, put, fence === '' ? this.#fenceOf(key) : fence),
       onEnd: (wasPut, count) => this.#endWriter(key, generation, wasPut, count),
     });
     this.#writers.add(generation);
@@ -513,6 +517,40 @@ class RedisStore implements Store {
         yield await this.#readEntries(choice, slice[0]?.bucket ?? 0, wanted);
       }
     }
+  }
+
+  async *#chosenEntries(choice: EntryChoice, { contains = '' }: EntryOrder): AsyncGenerator<readonly StoredEntry[]> {
+    const text = lowerCase(contains);
+    for await (const [, found] of this.#entriesOf(choice, undefined, (key) => hasText(key, text))) yield found;
+  }
+
+  /** Returns entries in the order of their keys, until there is one more than `limit` behind a place. Rejects with `EngineFault`. */
+  async *#entriesInOrder(
+    choice: EntryChoice,
+    { contains = '', ...order }: EntryOrder,
+    limit: number,
+    after: EntryRank | undefined,
+  ): AsyncGenerator<readonly StoredEntry[]> {
+    const text = lowerCase(contains);
+    const isFalling = hasFallingRanks(order);
+    const isWanted = ({ key, generation }: StoredEntry): boolean =>
+      after === undefined || compareRanks({ rank: key, generation }, after, isFalling) > 0;
+    let left = limit + 1;
+    let names: string[] = [];
+    const read = async (): Promise<readonly StoredEntry[]> => {
+      const [, found] = await this.#readEntries(choice, 0, names);
+      names = [];
+      left -= found.filter(isWanted).length;
+      return found;
+    };
+    // The key of the place has more generations behind it, perhaps.
+    for await (const { key } of this.#index.inOrder(choice, isFalling, after?.rank as string | undefined)) {
+      if (hasText(key, text)) names.push(key);
+      if (names.length < Math.min(left, ENTRIES_AT_ONCE)) continue;
+      yield await read();
+      if (left <= 0) return;
+    }
+    yield await read();
   }
 
   async #readEntries(

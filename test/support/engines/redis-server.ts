@@ -1,6 +1,7 @@
 /**
  * Real engines for tests: the redis-server of the system on free ports, as one server, as a Cluster of three masters, and with a
- * Sentinel. Tests that need them are declared with `describeWithEngine`.
+ * Sentinel. Tests that need them are declared with `describeWithEngine`. RANGEWAY_ENGINE_PROGRAM names another program, such as
+ * valkey-server.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -29,13 +30,15 @@ export interface RedisServer extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-/** A Cluster of three masters, without replicas unless `replicas` are asked for. */
+/** A Cluster of three masters, at first without replicas. */
 export interface RedisCluster extends AsyncDisposable {
   readonly servers: readonly RedisServer[];
   /** `host:port` of each. */
   readonly nodes: readonly { readonly host: string; readonly port: number }[];
-  /** The server that has a key. */
+  /** The server that has a key at the start. */
   serverOf(key: string): RedisServer;
+  /** Starts one more server, which all others know, and which has no slots yet. It may become a replica. */
+  join(): Promise<RedisServer>;
 }
 
 /** A master, a replica, and a Sentinel that watches them under the name `main`. */
@@ -45,26 +48,55 @@ export interface RedisSentinel extends AsyncDisposable {
   readonly sentinel: { readonly host: string; readonly port: number };
 }
 
-/** Declares tests that need redis-server; skipped with a line without it, failing where programs are required. */
-export function describeWithEngine(name: string, define: () => void): void {
-  if (findProgram('redis-server') !== undefined) {
+/** A server with a second port that speaks TLS. Its other port is for the test. */
+export interface RedisTlsServer extends RedisServer {
+  readonly tlsPort: number;
+}
+
+const { RANGEWAY_ENGINE_PROGRAM: engineProgram = 'redis-server' } = process.env;
+
+/** The program of the engine that tests start, and Valkey's where that is installed besides. */
+export const enginePrograms: readonly string[] = [
+  engineProgram,
+  ...['valkey-server'].filter((program) => program !== engineProgram && findProgram(program) !== undefined),
+];
+
+/** Declares tests that need an engine; skipped with a line without its program, failing where programs are required. */
+export function describeWithEngine(name: string, define: () => void, program = engineProgram): void {
+  if (findProgram(program) !== undefined) {
     describe(name, define);
     return;
   }
-  const sentence = `"${name}" needs a program that is not installed: redis-server`;
+  const sentence = `"${name}" needs a program that is not installed: ${program}`;
   const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
   if (required === '1') throw new Error(sentence);
   console.warn(`SKIPPED: ${sentence}`);
   describe.skipIf(true)(name, define);
 }
 
-/** Starts a redis-server without persistence. `options` are of its configuration, such as `['--maxmemory', '20mb']`. */
-export async function startRedisServer(options: readonly string[] = []): Promise<RedisServer> {
+/** Starts an engine without persistence. `options` are of its configuration, such as `['--maxmemory', '20mb']`. */
+export function startRedisServer(
+  options: readonly string[] = [],
+  program: string = engineProgram,
+): Promise<RedisServer> {
+  return startOnFreePort(async (dir) => await startIn(dir, await freePort(), { program, options }));
+}
+
+/** Starts an engine that speaks TLS on a second port. `options` name its certificate, key and authority. */
+export function startRedisTlsServer(options: readonly string[]): Promise<RedisTlsServer> {
+  return startOnFreePort(async (dir) => {
+    const tlsPort = await freePort();
+    const tls = ['--tls-port', String(tlsPort), ...options];
+    return { ...(await startIn(dir, await freePort(), { program: engineProgram, options: tls })), tlsPort };
+  });
+}
+
+async function startOnFreePort<T>(start: (dir: string) => Promise<T>): Promise<T> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-redis-'));
   // Another process may take the port between the question and the start.
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startIn(dir, await freePort(), options);
+      return await start(dir);
     } catch (error) {
       if (attempt < 5) continue;
       await rm(dir, { recursive: true, force: true });
@@ -88,16 +120,21 @@ export async function startRedisCluster(options: readonly string[] = []): Promis
     await server.command('CLUSTER', 'SET-CONFIG-EPOCH', String(at + 1));
     if (server !== first) await server.command('CLUSTER', 'MEET', first.host, String(first.port));
   }
-  await until('the Cluster is whole', async () => {
-    const infos = await Promise.all(servers.map((server) => server.command('CLUSTER', 'INFO')));
-    return infos.every((info) => /cluster_state:ok[\s\S]*cluster_known_nodes:3/.test(String(info)));
-  });
+  await untilAllKnow(servers);
+  const joined: RedisServer[] = [];
   return {
     servers,
     nodes: servers.map(({ host, port }) => ({ host, port })),
     serverOf: (key) => servers[Math.floor(slotOf(key) / third)] as RedisServer,
+    async join() {
+      const server = await startRedisServer(clusterOptions);
+      joined.push(server);
+      for (const { host, port } of servers) await server.command('CLUSTER', 'MEET', host, String(port));
+      await untilAllKnow([...servers, ...joined]);
+      return server;
+    },
     async [Symbol.asyncDispose]() {
-      await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+      await Promise.all([...servers, ...joined].map((server) => server[Symbol.asyncDispose]()));
     },
   };
 }
@@ -105,15 +142,8 @@ export async function startRedisCluster(options: readonly string[] = []): Promis
 /** Starts a master, a replica and a Sentinel. A failover takes about a second. */
 export async function startRedisSentinel(): Promise<RedisSentinel> {
   const master = await startRedisServer();
-  const replica = await startRedisServer([
-    '--replicaof',
-    `${master.host} ${master.port}`,
-    '--repl-diskless-sync-delay',
-    '0',
-  ]);
-  await until('the replica follows its master', async () =>
-    String(await replica.command('INFO', 'replication')).includes('master_link_status:up'),
-  );
+  const replica = await startRedisServer(['--replicaof', `${master.host} ${master.port}`]);
+  await untilFollowing(replica);
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-sentinel-'));
   const port = await freePort();
   const file = join(dir, 'sentinel.conf');
@@ -126,7 +156,7 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
     'sentinel failover-timeout main 3000',
   ];
   await writeFile(file, `${lines.join('\n')}\n`);
-  const process = spawn('redis-server', [file, '--sentinel'], { stdio: 'ignore' });
+  const process = spawn(findProgram(engineProgram) ?? engineProgram, [file, '--sentinel'], { stdio: 'ignore' });
   const sentinel = { host: '127.0.0.1', port };
   await until('the Sentinel knows the replica', async () => {
     const known = await ask(port, ['SENTINEL', 'REPLICAS', 'main']).catch(() => []);
@@ -144,6 +174,39 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
   };
 }
 
+/** Waits until each of the servers of a Cluster knows that all of them are there. */
+async function untilAllKnow(servers: readonly RedisServer[]): Promise<void> {
+  const isWhole = new RegExp(`cluster_state:ok[\\s\\S]*cluster_known_nodes:${servers.length}\\b`);
+  await until('the Cluster is whole', async () => {
+    const infos = await Promise.all(servers.map((server) => server.command('CLUSTER', 'INFO')));
+    return infos.every((info) => isWhole.test(String(info)));
+  });
+}
+
+/** Makes a server of a Cluster a replica of another one. Waits until it has all that its master has, and all others know its role. */
+export async function replicate(
+  replica: RedisServer,
+  master: RedisServer,
+  others: readonly RedisServer[],
+): Promise<void> {
+  const [id, masterId] = await Promise.all(
+    [replica, master].map((each) => each.command('CLUSTER', 'MYID').then(String)),
+  );
+  await replica.command('CLUSTER', 'REPLICATE', masterId as string);
+  await untilFollowing(replica);
+  await until('all know the replica', async () => {
+    const lists = await Promise.all(others.map((each) => each.command('CLUSTER', 'NODES')));
+    return lists.every((list) => new RegExp(`^${id} \\S+ slave ${masterId} `, 'm').test(String(list)));
+  });
+}
+
+/** Waits until a replica has all that its master has. */
+export async function untilFollowing(replica: RedisServer): Promise<void> {
+  await until('the replica follows its master', async () =>
+    String(await replica.command('INFO', 'replication')).includes('master_link_status:up'),
+  );
+}
+
 /** Returns a port that was free a moment ago. */
 async function freePort(): Promise<number> {
   const server = createServer();
@@ -154,9 +217,17 @@ async function freePort(): Promise<number> {
   return port <= 55_000 ? port : freePort();
 }
 
-async function startIn(dir: string, port: number, options: readonly string[]): Promise<RedisServer> {
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', dir, ...options];
-  let process = await startOn(port, args);
+/** A program and the options of its configuration. */
+interface Program {
+  readonly program: string;
+  readonly options: readonly string[];
+}
+
+async function startIn(dir: string, port: number, { program, options }: Program): Promise<RedisServer> {
+  // A master waits five seconds for more replicas by default.
+  const usual = ['--bind', '127.0.0.1', '--save', '', '--repl-diskless-sync-delay', '0', '--dir', dir];
+  const args = ['--port', String(port), ...usual, ...options];
+  let process = await startOn(program, port, args);
   const kill = () => end(process);
   return {
     host: '127.0.0.1',
@@ -165,7 +236,7 @@ async function startIn(dir: string, port: number, options: readonly string[]): P
     signal: (name) => void process.kill(name),
     kill,
     async restart() {
-      process = await startOn(port, args);
+      process = await startOn(program, port, args);
     },
     async [Symbol.asyncDispose]() {
       await kill();
@@ -175,8 +246,8 @@ async function startIn(dir: string, port: number, options: readonly string[]): P
 }
 
 /** Starts the program and waits until it answers. Rejects where it ends at once. */
-async function startOn(port: number, args: readonly string[]): Promise<ChildProcess> {
-  const process = spawn('redis-server', args, { stdio: 'ignore' });
+async function startOn(program: string, port: number, args: readonly string[]): Promise<ChildProcess> {
+  const process = spawn(findProgram(program) ?? program, args, { stdio: 'ignore' });
   await until('the engine answers', async () => {
     if (process.exitCode !== null) return true;
     return await ask(port, ['PING']).then(
@@ -184,7 +255,7 @@ async function startOn(port: number, args: readonly string[]): Promise<ChildProc
       (error: unknown) => String(error).includes('NOAUTH'),
     );
   });
-  if (process.exitCode !== null) throw new Error(`redis-server has ended with ${process.exitCode}.`);
+  if (process.exitCode !== null) throw new Error(`${program} has ended with ${process.exitCode}.`);
   return process;
 }
 
