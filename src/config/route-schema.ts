@@ -120,36 +120,54 @@ const purge = z
   .prefault({})
   .describe('Removing stored responses by requests to the listeners; the API of the admin listener can do more.');
 
+/** Fields that a signature replaces. */
+const signatureFields: ReadonlySet<string> = new Set([
+  'authorization',
+  'x-amz-content-sha256',
+  'x-amz-date',
+  'x-amz-security-token',
+]);
+
 /** One route. */
-export const routeSchema = z.strictObject({
-  name: z.string().min(1).max(100).optional().describe('A name for logs.'),
-  match,
-  stripPathPrefix: z.boolean().default(false).describe('Whether the origin gets the path without match.pathPrefix.'),
-  origin: originSchema,
-  access: accessSchema,
-  cors: corsSchema,
-  security: securitySchema,
-  fields: fieldRulesSchema,
-  limits: routeLimitsSchema,
-  errorPages: z
-    .record(
-      errorStatusOrClass,
-      z
-        .string()
-        .regex(
-          /.\.(?:html?|txt|json|xml|svg)$/i,
-          'expected a file whose name ends in .html, .htm, .txt, .json, .xml or .svg',
-        ),
-    )
-    .default({})
-    .describe(
-      'Files of at most 1MiB, in UTF-8, that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}, to clients that accept their type; never in place of an error of the origin. Relative to this file. Read at the start and at a reload.',
-    ),
-  cache: cacheSchema,
-  ranges,
-  fill,
-  purge,
-});
+export const routeSchema = z
+  .strictObject({
+    name: z.string().min(1).max(100).optional().describe('A name for logs.'),
+    match,
+    stripPathPrefix: z.boolean().default(false).describe('Whether the origin gets the path without match.pathPrefix.'),
+    origin: originSchema,
+    access: accessSchema,
+    cors: corsSchema,
+    security: securitySchema,
+    fields: fieldRulesSchema,
+    limits: routeLimitsSchema,
+    errorPages: z
+      .record(
+        errorStatusOrClass,
+        z
+          .string()
+          .regex(
+            /.\.(?:html?|txt|json|xml|svg)$/i,
+            'expected a file whose name ends in .html, .htm, .txt, .json, .xml or .svg',
+          ),
+      )
+      .default({})
+      .describe(
+        'Files of at most 1MiB, in UTF-8, that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}, to clients that accept their type; never in place of an error of the origin. Relative to this file. Read at the start and at a reload.',
+      ),
+    cache: cacheSchema,
+    ranges,
+    fill,
+    purge,
+  })
+  .superRefine(({ origin: { signing }, fields: { toOrigin } }, context) => {
+    if (signing === undefined) return;
+    for (const option of ['set', 'add', 'setSecret'] as const) {
+      for (const name of Object.keys(toOrigin[option]).filter((each) => signatureFields.has(each))) {
+        const message = 'is a field of the signature that origin.signing makes';
+        context.addIssue({ code: 'custom', path: ['fields', 'toOrigin', option, name], message });
+      }
+    }
+  });
 
 /** The options of a route that decide what it matches. */
 export const routeMatchSchema = z.looseObject({
