@@ -4,13 +4,13 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { itWith } from '../support/processes/programs.ts';
-import { nginxFolders } from '../support/recipes/nginx-folders.ts';
+import { nginxTexts } from '../support/recipes/nginx-texts.ts';
 import { Recipe } from '../support/recipes/recipe.ts';
 
 itWith(['curl', 'openssl', 'nginx', 'caddy'], 'docs/recipes/behind-a-proxy.md', async () => {
   await using recipe = await Recipe.open('behind-a-proxy.md', {
     ports: [8080, 3000, 8443, 8444],
-    texts: { 'access_log off;': nginxFolders },
+    texts: nginxTexts,
     servers: {
       'node origin.mjs': /the origin is ready/,
       'nginx -p': /start worker process/,
