@@ -74,7 +74,10 @@ export async function createSigner(options: SignerOptions): Promise<Sign> {
   return (request) => signRequest(request, signer, options);
 }
 
-/** Wraps an origin: every request is signed when it is sent, also when it is sent again. The signature is known to no outer part. */
+/**
+ * Wraps an origin: every request is signed when it is sent, also when it is sent again. The signature is known to no outer part. A
+ * request that waits for a connection is signed before, so after more than 15 minutes in the queue the service refuses it.
+ */
 export function createSignedOrigin(origin: ConnectedOrigin, sign: Sign): ConnectedOrigin {
   return {
     async fetch(request) {

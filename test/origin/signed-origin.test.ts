@@ -1,6 +1,7 @@
 /** Requests with AWS Signature Version 4: the examples of the documentation of S3, and what a request is signed with. */
 
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import type { BodyStream } from '../../src/http/message.ts';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { createSignedOrigin, createSigner, type SignerOptions } from '../../src/origin/signed-origin.ts';
@@ -100,6 +101,12 @@ describe('a signed request', () => {
     expect(fields['authorization']).toContain('SignedHeaders=host;x-amz-content-sha256;x-amz-date,');
   });
 
+  it('does not cover content, which is not read before it is sent', async () => {
+    const body = { async *[Symbol.asyncIterator]() {}, trailers: () => [], close: () => {} } as unknown as BodyStream;
+    expect((await signed({ body, bodySizeBytes: 3 })).fields['x-amz-content-sha256']).toBe('UNSIGNED-PAYLOAD');
+    expect((await signed({ body, bodySizeBytes: 0 })).fields['x-amz-content-sha256']).toMatch(/^e3b0c442/);
+  });
+
   it('replaces fields of a signature that the request had', async () => {
     const given = ['authorization', 'x-amz-date', 'x-amz-security-token', 'x-amz-content-sha256'];
     const sign = await createSigner(options);
@@ -149,6 +156,21 @@ describe('a signed request', () => {
 function lowerCase([name, value]: readonly [string, string]): readonly [string, string] {
   return [name.toLowerCase(), value];
 }
+
+describe('createSigner', () => {
+  it('says which package is missing', async () => {
+    vi.doMock('@smithy/signature-v4', () => {
+      throw new Error('Cannot find package');
+    });
+    try {
+      await expect(createSigner(options)).rejects.toThrow(
+        'origin.signing needs the package @smithy/signature-v4, which is not installed: npm install',
+      );
+    } finally {
+      vi.doUnmock('@smithy/signature-v4');
+    }
+  });
+});
 
 describe('createSignedOrigin', () => {
   it('fails without the reason where a request cannot be signed, and sends nothing', async () => {

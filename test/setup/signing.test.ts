@@ -117,6 +117,16 @@ describe('a signed origin', () => {
     expect(JSON.stringify(request)).not.toContain('copy-source');
   });
 
+  it('is asked once for clients with different credentials, which it does not get', async () => {
+    await using bucket = await openBucket(bucketOptions);
+    await using proxy = await running(configFor(bucket.url, {}, { cache: { defaultTtlSeconds: 60 } }));
+    for (const authorization of ['Bearer one', 'Bearer two']) {
+      const { status, bytes } = await ask(`${proxy.url}/caf%C3%A9.txt`, { authorization });
+      expect([status, bytes.toString()]).toEqual([200, 'café']);
+    }
+    expect(bucket.requests.map(({ verdict }) => verdict)).toEqual(['ok']);
+  });
+
   it('gets other methods without a signature', async () => {
     await using bucket = await openBucket(bucketOptions);
     await using proxy = await running(configFor(bucket.url));
