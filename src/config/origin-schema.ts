@@ -80,7 +80,7 @@ const signing = z
   })
   .optional()
   .describe(
-    'Signs GET and HEAD requests, for a private bucket of S3 or of a service with its interface; other methods are sent without a signature. Credentials and x-amz-* fields of clients are not passed on. Each client of the route can read what the key can read.',
+    'Signs GET and HEAD requests, for a private bucket of S3 or of a service with its interface; other methods are sent without a signature. Credentials, x-amz-* and x-goog-* fields of clients are not passed on. Each client of the route can read what the key can read.',
   );
 
 const originOptions = z.strictObject({

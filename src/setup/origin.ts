@@ -200,9 +200,12 @@ const fieldText = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
 const fieldsOfPages: ReadonlySet<string> = new Set(['origin']);
 const none: ReadonlySet<string> = new Set();
 
-/** A name of a key: it ends at the first `/` or `,` of a signature. */
-const keyName = /^[\x21-\x2b\x2d\x2e\x30-\x7e]+$/;
-const keyText = /^[\x21-\x7e]+$/;
+/** A name of a key: in a signature it ends at the first `/` or `,`. */
+const keyName = {
+  pattern: /^[\x21-\x2b\x2d\x2e\x30-\x7e]+$/,
+  fault: 'is no name of a key: expected visible ASCII without spaces, commas and slashes',
+};
+const keyText = { pattern: /^[\x21-\x7e]+$/, fault: 'is no key: expected one line of visible ASCII without spaces' };
 
 /** Reads the key that signs requests; undefined where nothing is signed. Rejects when one of its parts cannot be used. */
 export async function readSigningCredentials(
@@ -217,17 +220,17 @@ export async function readSigningCredentials(
   };
 }
 
-async function readKeyPart(source: SecretSource, pattern: RegExp): Promise<string> {
+async function readKeyPart(source: SecretSource, { pattern, fault }: typeof keyName): Promise<string> {
   const part = await readSecret(source);
-  if (!pattern.test(part)) throw unusable(source, 'is no part of a key: one line of visible ASCII without spaces');
+  if (!pattern.test(part)) throw unusable(source, fault);
   return part;
 }
 
 /**
- * Where requests are signed, credentials of clients and all that is addressed to the bucket is removed. A client could otherwise
- * charge its costs to the operator, or name a key of encryption.
+ * Where requests are signed, credentials of clients and all fields that are meant for the bucket are removed. A client could
+ * otherwise charge costs to an account, or name a key of encryption.
  */
-const removedWhenSigned = { names: ['authorization'], family: 'x-amz-' } as const;
+const removedWhenSigned = { names: ['authorization'], families: ['x-amz-', 'x-goog-'] } as const;
 
 /** Creates the rules of a route; undefined where it has none. Rejects when a secret cannot be read. */
 export async function readOriginFieldRules({
@@ -243,12 +246,12 @@ export async function readOriginFieldRules({
   const isSigned = origin.signing !== undefined;
   const removedNames = [...remove, ...Object.keys(set), ...Object.keys(setSecret)];
   const removed = new Set([...removedNames, ...(isSigned ? removedWhenSigned.names : [])].map(withHyphens));
-  const removedFamily = isSigned ? removedWhenSigned.family : undefined;
+  const removedFamilies = isSigned ? removedWhenSigned.families : undefined;
   const isCorsOurs = cors !== undefined;
   if (constant.length === 0 && removed.size === 0 && !isCorsOurs) return undefined;
-  const named = [[...removed].sort(), constant, isCorsOurs, ...(isSigned ? [removedFamily] : [])];
+  const named = [[...removed].sort(), constant, isCorsOurs, ...(isSigned ? [removedFamilies] : [])];
   const scope = await nameRules(named, secrets.length > 0);
-  return { removed, removedFamily, removedFromShared: isCorsOurs ? fieldsOfPages : none, constant, scope };
+  return { removed, removedFamilies, removedFromShared: isCorsOurs ? fieldsOfPages : none, constant, scope };
 }
 
 async function readFieldValue(source: SecretSource): Promise<string> {

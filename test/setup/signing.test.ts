@@ -107,6 +107,7 @@ describe('a signed origin', () => {
       'x-amz-copy-source': '/other/secret',
       'x-amz-request-payer': 'theirs',
       x_amz_acl: 'theirs',
+      'x-goog-user-project': 'theirs',
     };
     const { status, fields } = await ask(`${proxy.url}/film.mp4?${query}`, { ...theirs, range: 'bytes=0-9' });
     expect([status, fields.get('content-type')]).toEqual([206, 'video/mp4']);
@@ -230,9 +231,9 @@ describe('the secrets of a signature', () => {
     [
       'has a slash in its name',
       async () => void vi.stubEnv('TEST_KEY_ID', 'a/b'),
-      /env:TEST_KEY_ID is no part of a key/,
+      /env:TEST_KEY_ID is no name of a key/,
     ],
-    ['has two lines', () => writeFile(join(dir, 'secret'), 'a\nb'), /file:.*\/secret is no part of a key/],
+    ['has two lines', () => writeFile(join(dir, 'secret'), 'a\nb'), /file:.*\/secret is no key/],
     ['is missing', () => rm(join(dir, 'token')), /file:.*\/token cannot be read/],
   ])('stop the start where one %s', async (_what, write, message) => {
     await write();

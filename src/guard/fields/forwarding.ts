@@ -97,10 +97,10 @@ function requestFields(request: ForwardedRequest, client: Client, rules: Forward
   return rules.toOrigin === undefined ? fields : withoutRemoved(fields, rules.toOrigin);
 }
 
-function withoutRemoved(fields: Fields, { removed, removedFamily }: OriginFieldRules): Fields {
+function withoutRemoved(fields: Fields, { removed, removedFamilies = [] }: OriginFieldRules): Fields {
   return fields.filter(([name]) => {
     const plainName = withHyphens(name);
-    return !removed.has(plainName) && (removedFamily === undefined || !plainName.startsWith(removedFamily));
+    return !removed.has(plainName) && !removedFamilies.some((beginning) => plainName.startsWith(beginning));
   });
 }
 

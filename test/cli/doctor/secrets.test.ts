@@ -120,7 +120,7 @@ describe('gatherFiles', () => {
     ]);
     expect(facts.faults).toEqual([
       { option: 'routes[0].origin.signing.sessionToken', reason: expect.stringContaining('is not set') },
-      { option: 'routes[0].origin.signing.accessKeyId', reason: expect.stringContaining('is no part of a key') },
+      { option: 'routes[0].origin.signing.accessKeyId', reason: expect.stringContaining('is no name of a key') },
     ]);
     expect(JSON.stringify(judgeFiles(facts))).not.toContain('hunter2');
   });
