@@ -129,6 +129,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
 /** The files that may import each package. */
 const packages: Readonly<Record<string, RegExp>> = {
   '@redis/client': /^store\/redis\/engine-links\.ts$/,
+  '@smithy/signature-v4': /^origin\/signed-origin\.ts$/,
   commander: /^cli\//,
   '@opentelemetry/api': /^telemetry\/tracing\.ts$/,
   'http-proxy-3': /^listener\/tunnel\.ts$/,

@@ -114,7 +114,11 @@ function routeIn(directory: string, route: RouteConfig): RouteConfig {
   const { setSecret } = fields.toOrigin;
   return {
     ...route,
-    origin: withPaths(directory, origin, ['caFile', 'certFile', 'keyFile']),
+    origin: withPaths(directory, { ...origin, signing: signingIn(directory, origin.signing) }, [
+      'caFile',
+      'certFile',
+      'keyFile',
+    ]),
     access: {
       ...access,
       basic: secretIn(directory, access.basic),
@@ -127,6 +131,17 @@ function routeIn(directory: string, route: RouteConfig): RouteConfig {
       toOrigin: { ...fields.toOrigin, setSecret: mapValues(setSecret, (source) => secretIn(directory, source)) },
     },
     errorPages: mapValues(errorPages, (path) => resolve(directory, path)),
+  };
+}
+
+function signingIn(directory: string, signing: RouteConfig['origin']['signing']): RouteConfig['origin']['signing'] {
+  if (signing === undefined) return undefined;
+  const { accessKeyId, secretAccessKey, sessionToken } = signing;
+  return {
+    ...signing,
+    accessKeyId: secretIn(directory, accessKeyId),
+    secretAccessKey: secretIn(directory, secretAccessKey),
+    sessionToken: secretIn(directory, sessionToken),
   };
 }
 

@@ -1,7 +1,7 @@
 /** The options of a route's origin or origins: where they are, and how Rangeway talks to them. */
 
 import * as z from 'zod';
-import { countOption, distinctNames, hostChoice, originUrl, secondsOption, size } from './values.ts';
+import { countOption, distinctNames, hostChoice, originUrl, secondsOption, secretSource, size } from './values.ts';
 
 const health = z
   .strictObject({
@@ -46,6 +46,42 @@ const retries = z
   })
   .prefault({})
   .describe('Sending requests again (RFC 9110 §9.2.2).');
+
+/** Parameters of signatures in URLs, and of other credentials there. */
+const credentialParameter = /^(?:x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|expires)$/i;
+
+const scopePart = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'expected small letters, digits and hyphens, such as "eu-central-1"');
+
+const signing = z
+  .strictObject({
+    type: z
+      .literal('sigv4', { error: 'expected "sigv4"' })
+      .describe('How requests are signed: AWS Signature Version 4.'),
+    region: scopePart.describe('The region of the bucket, such as "eu-central-1"; "auto" for Cloudflare R2.'),
+    service: scopePart.default('s3').describe('The service that is named in signatures.'),
+    accessKeyId: secretSource.describe('The name of the key: "env:NAME" or "file:PATH".'),
+    secretAccessKey: secretSource.describe('The key: "env:NAME" or "file:PATH".'),
+    sessionToken: secretSource
+      .optional()
+      .describe('The token of a temporary key: "env:NAME" or "file:PATH". Read anew at a reload, as the key is.'),
+    parameters: distinctNames(
+      z
+        .string()
+        .regex(/^[A-Za-z0-9._~-]{1,100}$/, 'expected the exact name of a query parameter such as "versionId"')
+        .refine((name) => !credentialParameter.test(name), 'carries credentials, which are not passed on'),
+      20,
+    )
+      .default([])
+      .describe(
+        'The query parameters of clients that the origin gets; others are left out. With a signature a bucket also obeys parameters that list it, or that change the type of a response.',
+      ),
+  })
+  .optional()
+  .describe(
+    'Signs GET and HEAD requests, for a private bucket of S3 or of a service with its interface; other methods are sent without a signature. Credentials, x-amz-* and x-goog-* fields of clients are not passed on. Each client of the route can read what the key can read.',
+  );
 
 const originOptions = z.strictObject({
   url: originUrl.describe(
@@ -123,6 +159,7 @@ const originOptions = z.strictObject({
     ),
   retries,
   health,
+  signing,
 });
 
 /** The options that the checks below compare. */

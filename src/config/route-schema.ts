@@ -138,6 +138,14 @@ const purge = z
   .prefault({})
   .describe('Removing stored responses by requests to the listeners; the API of the admin listener can do more.');
 
+/** Fields that a signature replaces. */
+const signatureFields: ReadonlySet<string> = new Set([
+  'authorization',
+  'x-amz-content-sha256',
+  'x-amz-date',
+  'x-amz-security-token',
+]);
+
 /** One route. */
 export const routeSchema = z
   .strictObject({
@@ -177,6 +185,15 @@ export const routeSchema = z
     if (origin.connections * (1 + origin.alternatives.length) < 2)
       complain('needs two origin.connections: half are for clients');
     if (limits.fills === 1) complain('needs two limits.fills: half are for clients');
+  })
+  .superRefine(({ origin: { signing }, fields: { toOrigin } }, context) => {
+    if (signing === undefined) return;
+    for (const option of ['set', 'add', 'setSecret'] as const) {
+      for (const name of Object.keys(toOrigin[option]).filter((each) => signatureFields.has(each))) {
+        const message = 'is a field of the signature that origin.signing makes';
+        context.addIssue({ code: 'custom', path: ['fields', 'toOrigin', option, name], message });
+      }
+    }
   });
 
 /** The options of a route that decide what it matches. */

@@ -31,6 +31,8 @@ export interface OriginFieldRules {
    * signs other than letters and digits, as old gateways read names.
    */
   readonly removed: ReadonlySet<string>;
+  /** Beginnings of names: the fields of such names are removed from every request, too, except those of `constant`. */
+  readonly removedFamilies?: readonly string[] | undefined;
   /** Names of further fields that are removed where the response is shared (GET, HEAD). */
   readonly removedFromShared: ReadonlySet<string>;
   /** Fields that are added to each request, secrets included. The cache does not see them. */

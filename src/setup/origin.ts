@@ -16,6 +16,7 @@ import {
 import { createHttp2Origin } from '../origin/http2/http2-origin.ts';
 import { createObservedOrigin } from '../origin/observed-origin.ts';
 import { type ConnectedOrigin, hostOfOrigin, type Origin } from '../origin/origin.ts';
+import { createSignedOrigin, createSigner, type Sign, type SigningCredentials } from '../origin/signed-origin.ts';
 import { createUndiciOrigin, type OriginTls } from '../origin/undici-origin.ts';
 import type { OriginFieldRules, Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
@@ -28,6 +29,7 @@ import {
   originDescriptors,
   randomFraction,
   secondsToMs,
+  systemClock,
 } from './system.ts';
 import { readTlsFiles } from './tls-files.ts';
 
@@ -53,6 +55,8 @@ export async function createRouteOrigins(
   heir: Heir = noHeir,
 ): Promise<RouteOrigins> {
   const tls = await readTlsFiles(config);
+  const credentials = await readSigningCredentials(config.signing);
+  const signing = credentials === undefined ? undefined : await createSigning(config, credentials);
   const urls = [config.url, ...config.alternatives].map((url) => new URL(url));
   const rules: HealthRules = {
     failures: config.health.failures,
@@ -67,9 +71,9 @@ export async function createRouteOrigins(
     }),
   );
   const observe = createObserver(routeName, emit);
-  const origin = heir.take('origins', [routeName, config, tls], () =>
+  const origin = heir.take('origins', [routeName, config, tls, credentials], () =>
     createOriginGroup({
-      members: urls.map((url, index) => createMember(url, config, tls, healths[index] as Health, observe)),
+      members: urls.map((url, index) => createMember(url, config, { tls, signing }, healths[index] as Health, observe)),
       choice: config.choice,
       retries: config.retries,
       health: rules,
@@ -106,11 +110,36 @@ function createObserver(route: string, emit: Emit): Observe {
   return (origin, url) => createObservedOrigin(origin, { route, url, emit, now, tracer });
 }
 
-function createMember(url: URL, config: OriginConfig, tls: OriginTls, health: Health, observe: Observe): GroupMember {
+/** How an origin is verified, and how requests to it are signed. */
+interface Trust {
+  readonly tls: OriginTls;
+  readonly signing: Signing | undefined;
+}
+
+/** Signs requests of clients, and those of health checks, whose query is the operator's. */
+interface Signing {
+  readonly sign: Sign;
+  readonly signCheck: Sign;
+}
+
+async function createSigning({ signing }: OriginConfig, credentials: SigningCredentials): Promise<Signing | undefined> {
+  if (signing === undefined) return undefined;
+  const { region, service, parameters } = signing;
+  const options = { credentials, region, service, now: systemClock.now };
+  return {
+    sign: await createSigner({ ...options, isParameterSent: (name) => parameters.includes(name) }),
+    signCheck: await createSigner({ ...options, isParameterSent: () => true }),
+  };
+}
+
+function createMember(url: URL, config: OriginConfig, trust: Trust, health: Health, observe: Observe): GroupMember {
   const isMany = config.alternatives.length > 0;
   const isChecked = config.health.check !== undefined && isMany;
-  const origin = createOrigin(url, config, tls);
-  const checkOrigin = isChecked ? createOrigin(url, { ...config, connections: 1 }, tls) : undefined;
+  const { tls, signing } = trust;
+  const origin = signed(createOrigin(url, config, tls), signing?.sign);
+  const checkOrigin = isChecked
+    ? signed(createOrigin(url, { ...config, connections: 1 }, tls), signing?.signCheck)
+    : undefined;
   return {
     url,
     origin: observe(origin, url),
@@ -122,6 +151,10 @@ function createMember(url: URL, config: OriginConfig, tls: OriginTls, health: He
       checkOrigin?.retire();
     },
   };
+}
+
+function signed(origin: ConnectedOrigin, sign: Sign | undefined): ConnectedOrigin {
+  return sign === undefined ? origin : createSignedOrigin(origin, sign);
 }
 
 function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): ConnectedOrigin {
@@ -167,18 +200,58 @@ const fieldText = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
 const fieldsOfPages: ReadonlySet<string> = new Set(['origin']);
 const none: ReadonlySet<string> = new Set();
 
+/** A name of a key: in a signature it ends at the first `/` or `,`. */
+const keyName = {
+  pattern: /^[\x21-\x2b\x2d\x2e\x30-\x7e]+$/,
+  fault: 'is no name of a key: expected visible ASCII without spaces, commas and slashes',
+};
+const keyText = { pattern: /^[\x21-\x7e]+$/, fault: 'is no key: expected one line of visible ASCII without spaces' };
+
+/** Reads the key that signs requests; undefined where nothing is signed. Rejects when one of its parts cannot be used. */
+export async function readSigningCredentials(
+  signing: OriginConfig['signing'],
+): Promise<SigningCredentials | undefined> {
+  if (signing === undefined) return undefined;
+  const { sessionToken } = signing;
+  return {
+    accessKeyId: await readKeyPart(signing.accessKeyId, keyName),
+    secretAccessKey: await readKeyPart(signing.secretAccessKey, keyText),
+    ...(sessionToken === undefined ? {} : { sessionToken: await readKeyPart(sessionToken, keyText) }),
+  };
+}
+
+async function readKeyPart(source: SecretSource, { pattern, fault }: typeof keyName): Promise<string> {
+  const part = await readSecret(source);
+  if (!pattern.test(part)) throw unusable(source, fault);
+  return part;
+}
+
+/**
+ * Where requests are signed, credentials of clients and all fields that are meant for the bucket are removed. A client could
+ * otherwise charge costs to an account, or name a key of encryption.
+ */
+const removedWhenSigned = { names: ['authorization'], families: ['x-amz-', 'x-goog-'] } as const;
+
 /** Creates the rules of a route; undefined where it has none. Rejects when a secret cannot be read. */
-export async function readOriginFieldRules({ fields, cors }: RouteConfig): Promise<OriginFieldRules | undefined> {
+export async function readOriginFieldRules({
+  fields,
+  cors,
+  origin,
+}: RouteConfig): Promise<OriginFieldRules | undefined> {
   const { remove, set, add, setSecret } = fields.toOrigin;
   const secrets = await Promise.all(
     Object.entries(setSecret).map(async ([name, source]) => [name, await readFieldValue(source)] as const),
   );
   const constant: Fields = [...Object.entries(set), ...secrets, ...Object.entries(add)];
-  const removed = new Set([...remove, ...Object.keys(set), ...Object.keys(setSecret)].map(withHyphens));
+  const isSigned = origin.signing !== undefined;
+  const removedNames = [...remove, ...Object.keys(set), ...Object.keys(setSecret)];
+  const removed = new Set([...removedNames, ...(isSigned ? removedWhenSigned.names : [])].map(withHyphens));
+  const removedFamilies = isSigned ? removedWhenSigned.families : undefined;
   const isCorsOurs = cors !== undefined;
   if (constant.length === 0 && removed.size === 0 && !isCorsOurs) return undefined;
-  const scope = await nameRules([[...removed].sort(), constant, isCorsOurs], secrets.length > 0);
-  return { removed, removedFromShared: isCorsOurs ? fieldsOfPages : none, constant, scope };
+  const named = [[...removed].sort(), constant, isCorsOurs, ...(isSigned ? [removedFamilies] : [])];
+  const scope = await nameRules(named, secrets.length > 0);
+  return { removed, removedFamilies, removedFromShared: isCorsOurs ? fieldsOfPages : none, constant, scope };
 }
 
 async function readFieldValue(source: SecretSource): Promise<string> {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkConfig, parseConfigText } from '../../src/config/load.ts';
 import { projectDirectory } from '../support/processes/rangeway-process.ts';
+import { faultOf, readOptionTables } from '../support/recipes/option-tables.ts';
 import { readBlocks } from '../support/recipes/page.ts';
 
 const folder = join(projectDirectory, 'docs/recipes');
@@ -36,4 +37,24 @@ describe('docs/recipes', () => {
       if (parsed.kind === 'ok') expect(checkConfig(parsed.value, '.')).toMatchObject({ kind: 'ok' });
     }
   });
+});
+
+describe('tables of options', () => {
+  const moving = pages.filter((name) => name.startsWith('from-'));
+  it('are on every page about moving from another program', () => expect(moving.length).toBeGreaterThan(0));
+
+  it.each(moving)('%s names options that exist, with values that are valid', (name) => {
+    const rows = readOptionTables(readFileSync(join(folder, name), 'utf8'));
+    expect(rows.length).toBeGreaterThan(10);
+    const options = rows.flatMap(({ ours }) => ours);
+    expect(options.length).toBeGreaterThan(10);
+    expect(options.flatMap((option) => faultOf(option) ?? [])).toEqual([]);
+  });
+
+  it.each([
+    ['cache.defaultTtl', 'cache.defaultTtl is no option'],
+    ['cache.setCookie: "drop"', expect.stringContaining('cache.setCookie: "drop"')],
+    ['cache.setCookie: "strip"', undefined],
+    ['listen[].http2: true', undefined],
+  ])('a test finds that %s is wrong, or right', (option, fault) => expect(faultOf(option)).toEqual(fault));
 });

@@ -49,7 +49,8 @@ async function factsOf({ route, url: text, option }: Member, clocks: Clocks): Pr
   const reached = await reach(url, route, clocks);
   const { addresses, deadAddresses, connectMs } = reached;
   const outcome = reached.fault ?? (await request(url, route, clocks));
-  return { option, url: text, addresses, deadAddresses, connectMs, outcome };
+  const isSigned = route.origin.signing !== undefined;
+  return { option, url: text, isSigned, addresses, deadAddresses, connectMs, outcome };
 }
 
 interface Reached extends Pick<OriginFacts, 'addresses' | 'deadAddresses' | 'connectMs'> {

@@ -6,7 +6,7 @@ import type { SecretSource } from '../../config/values.ts';
 import { readAdminToken } from '../../setup/admin.ts';
 import { createRouteGate } from '../../setup/gate.ts';
 import { noHeir } from '../../setup/inheritance.ts';
-import { readOriginFieldRules } from '../../setup/origin.ts';
+import { readOriginFieldRules, readSigningCredentials } from '../../setup/origin.ts';
 import { readSecret } from '../../setup/secrets.ts';
 import type { FileFacts, ReadingFault, SecretFacts } from './secrets.ts';
 
@@ -32,12 +32,15 @@ function listSecrets({ admin, routes }: Config): readonly NamedSource[] {
     source === undefined ? [] : [[option, source]];
   return [
     ...named('admin.token', typeof admin === 'object' ? admin.token : undefined),
-    ...routes.flatMap(({ access, fields }, index) => [
+    ...routes.flatMap(({ origin: { signing }, access, fields }, index) => [
       ...(['basic', 'bearer', 'apiKey', 'signedUrls'] as const).flatMap((name) =>
         named(`routes[${index}].access.${name}`, access[name]),
       ),
       ...Object.entries(fields.toOrigin.setSecret).flatMap(([name, source]) =>
         named(`routes[${index}].fields.toOrigin.setSecret.${name}`, source),
+      ),
+      ...(['accessKeyId', 'secretAccessKey', 'sessionToken'] as const).flatMap((name) =>
+        named(`routes[${index}].origin.signing.${name}`, signing?.[name]),
       ),
     ]),
   ];
@@ -70,6 +73,7 @@ function attempts(config: Config): Promise<ReadingFault | undefined>[] {
     ...routes.flatMap((route, index) => [
       attempt(`routes[${index}]`, () => createRouteGate(route, noHeir)),
       attempt(`routes[${index}].fields`, () => readOriginFieldRules(route)),
+      attempt(`routes[${index}].origin.signing`, () => readSigningCredentials(route.origin.signing)),
     ]),
   ];
 }

@@ -8,6 +8,8 @@ export interface OriginFacts {
   /** The option that names it, such as `routes[0].origin`. */
   readonly option: string;
   readonly url: string;
+  /** Whether requests to it are signed. */
+  readonly isSigned: boolean;
   /** The addresses of its name, and those of them that refuse connections; none for a Unix socket. */
   readonly addresses: readonly string[];
   readonly deadAddresses: readonly string[];
@@ -105,7 +107,7 @@ function adviceOnTls(code: string): string {
 }
 
 function judgeAnswer(
-  { addresses, deadAddresses, connectMs }: OriginFacts,
+  { addresses, deadAddresses, connectMs, isSigned }: OriginFacts,
   outcome: Extract<OriginOutcome, { kind: 'answer' }>,
   where: string,
 ): Diagnosis {
@@ -118,6 +120,11 @@ function judgeAnswer(
   if (deadAddresses.length > 0) {
     const what = `${answered}; of its addresses ${addresses.join(', ')} these accept no connection: ${deadAddresses.join(', ')}`;
     return found('note', 'origin', what, 'use the address that works in the URL, or correct the name', where);
+  }
+  if (isSigned && (status === 401 || status === 403)) {
+    const what = `${answered}: the key may not read this path, or the signature is refused`;
+    const advice = 'ask Rangeway for an object that exists; where that fails too, check region, key and clock';
+    return found('note', 'origin', what, advice, where);
   }
   if (status === 401 || status === 403) {
     const what = `${answered}: it asks for credentials`;

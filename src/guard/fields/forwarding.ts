@@ -8,7 +8,7 @@ import { memoizeByText } from '../../http/collections.ts';
 import { type Field, type Fields, fieldValue, trimWhitespace, withField, withoutFields } from '../../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../http/message.ts';
 import { hostOfOrigin } from '../../origin/origin.ts';
-import type { Route, RouteCaching } from '../../routing/router.ts';
+import type { OriginFieldRules, Route, RouteCaching } from '../../routing/router.ts';
 import { normaliseAuthority, portOf } from '../../routing/target.ts';
 import { normaliseAcceptEncoding } from '../../semantics/accept.ts';
 import { surrogateCapability, surrogateControlField } from '../../semantics/cache-control.ts';
@@ -94,8 +94,14 @@ function requestFields(request: ForwardedRequest, client: Client, rules: Forward
     ...forwardingFields(request, client, authority),
     ...capabilityFields(rules),
   ];
-  const removed = rules.toOrigin?.removed;
-  return removed === undefined ? fields : fields.filter(([name]) => !removed.has(withHyphens(name)));
+  return rules.toOrigin === undefined ? fields : withoutRemoved(fields, rules.toOrigin);
+}
+
+function withoutRemoved(fields: Fields, { removed, removedFamilies = [] }: OriginFieldRules): Fields {
+  return fields.filter(([name]) => {
+    const plainName = withHyphens(name);
+    return !removed.has(plainName) && !removedFamilies.some((beginning) => plainName.startsWith(beginning));
+  });
 }
 
 /** The name of the cookie of a browser that is logged in to the dashboard (`admin/sessions.ts`). */

@@ -27,6 +27,7 @@ function judged(outcome: OriginOutcome, change: Partial<OriginFacts> = {}): stri
   const facts = {
     option: 'routes[0].origin',
     url,
+    isSigned: false,
     addresses: ['192.0.2.1'],
     deadAddresses: [],
     connectMs: 10.2,
@@ -58,6 +59,12 @@ describe('judgeOrigins', () => {
       { ...answer, status: 401 },
       `note origin ${where} connected in 10 ms, 401 for / in 20 ms: it asks for credentials → fields.toOrigin.setSecret`,
     ],
+    [
+      { ...answer, status: 403 },
+      '403 for / in 20 ms: the key may not read this path, or the signature is refused → ask Rangeway for an object',
+      { isSigned: true },
+    ],
+    [answer, 'sends ranges', { isSigned: true }],
     [
       answer,
       'of its addresses ::1, 192.0.2.1 these accept no connection: ::1 →',
@@ -159,6 +166,7 @@ describe('gatherOrigins', () => {
     expect(await gathered(`${origin}/files`)).toEqual({
       option: 'routes[0].origin',
       url: `${origin}/files`,
+      isSigned: false,
       addresses: ['127.0.0.1'],
       deadAddresses: [],
       connectMs: expect.any(Number),

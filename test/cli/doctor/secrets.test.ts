@@ -101,6 +101,30 @@ describe('gatherFiles', () => {
     });
   });
 
+  it('reads the parts of a key that signs requests', async () => {
+    const signing = {
+      type: 'sigv4',
+      region: 'eu-central-1',
+      accessKeyId: write('id', 'a/slash\n', 0o600),
+      secretAccessKey: write('key', 'hunter2\n', 0o644),
+      sessionToken: 'env:RANGEWAY_DOCTOR_TEST_ABSENT',
+    };
+    const facts = await gatherFiles(
+      examinedConfig({ routes: [{ origin: { url: 'http://127.0.0.1:3000', signing } }] }),
+      undefined,
+    );
+    expect(facts.secrets.map(({ option, mode }) => [option, mode])).toEqual([
+      ['routes[0].origin.signing.accessKeyId', 0o100600],
+      ['routes[0].origin.signing.secretAccessKey', 0o100644],
+      ['routes[0].origin.signing.sessionToken', undefined],
+    ]);
+    expect(facts.faults).toEqual([
+      { option: 'routes[0].origin.signing.sessionToken', reason: expect.stringContaining('is not set') },
+      { option: 'routes[0].origin.signing.accessKeyId', reason: expect.stringContaining('is no name of a key') },
+    ]);
+    expect(JSON.stringify(judgeFiles(facts))).not.toContain('hunter2');
+  });
+
   it('refuses a short token, and never repeats a secret', async () => {
     const config = examinedConfig({ admin: { token: write('short', 'hunter2\n', 0o644) } });
     const facts = await gatherFiles(config, undefined);

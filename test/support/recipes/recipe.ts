@@ -66,6 +66,8 @@ export class Recipe implements AsyncDisposable {
       PATH: path,
       LC_ALL: 'C.UTF-8',
       XDG_CACHE_HOME: join(dir, '.cache'),
+      XDG_CONFIG_HOME: join(dir, '.config'),
+      XDG_DATA_HOME: join(dir, '.data'),
       npm_config_cache: join(dir, '.npm'),
       npm_config_update_notifier: 'false',
       ...options.environment,
