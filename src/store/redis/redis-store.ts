@@ -309,16 +309,20 @@ class RedisStore implements Store {
         this.#noteUse(key, generation);
         return undefined;
       },
-      open: () => this.#open(key, generation),
+      open: (first) => this.#open(key, generation, first),
       readPresence: () => this.#readPresence(key, generation),
     };
   }
 
-  async #open(key: string, recorded: RecordedGeneration): Promise<EntryReader> {
+  async #open(key: string, recorded: RecordedGeneration, first = -1): Promise<EntryReader> {
     const { generation, sizeBytes } = recorded;
-    await this.#requireThere(key, generation);
-    this.#noteUse(key, recorded);
     const count = Math.ceil(sizeBytes / this.blockSizeBytes);
+    const isThere = this.#requireThere(key, generation);
+    // Both commands leave in one write, and come back in one wait.
+    let early = first >= 0 && first < count ? this.#bodies.fetch(key, generation, first) : undefined;
+    early?.catch(() => {});
+    await isThere;
+    this.#noteUse(key, recorded);
     const letGo = this.#bodies.hold(key, generation, count);
     let isOpen = true;
     return {
@@ -326,7 +330,9 @@ class RedisStore implements Store {
       readBlock: async (index) => {
         if (index >= count) throw new ProxyError('bytes_gone', { detail: `There is no block ${index}.` });
         const length = spanSize(spanOfBlock(index, this.blockSizeBytes, sizeBytes));
-        return this.#bodies.read(key, generation, index, length);
+        const fetched = index === first ? early : undefined;
+        if (fetched !== undefined) early = undefined;
+        return this.#bodies.read(key, generation, index, length, fetched);
       },
       close: () => {
         if (isOpen) letGo();
