@@ -126,7 +126,7 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
     ...hits(sizes)
       .filter(({ name }) => (isShort ? name === 'object-1k' : scaled.has(name)))
       .map(createScalingWorkload),
-    ...fleet(sizes),
+    ...fleet(sizes, isShort).filter(({ name }) => !isShort || name !== 'fleet-memory-64k'),
   ].sort(byNumber);
   return [...all, createRangePosition(rangePosition(sizes)), ...createAmplifications({ isShort })];
 }
@@ -262,7 +262,7 @@ function conditions({ conditionObjects: count }: Sizes): readonly ObjectsWorkloa
 }
 
 /** Workloads of nodes with a store in an engine. */
-function fleet({ conditionObjects: count, file: fileBytes, engineFile }: Sizes): readonly Workload[] {
+function fleet({ conditionObjects: count, file: fileBytes, engineFile }: Sizes, isShort: boolean): readonly Workload[] {
   return [
     createFleetMemory({
       name: 'fleet-memory-1k',
@@ -276,7 +276,7 @@ function fleet({ conditionObjects: count, file: fileBytes, engineFile }: Sizes):
       title: `random 64 KiB ranges of a ${fileBytes / MiB} MiB entry in memory, default options, without sendfile`,
       request: { kind: 'ranges', file: sampleFile('fleet-memory', fileBytes), sizeBytes: 64 * KiB },
     }),
-    createFleetEngine({ fileBytes: engineFile, rangeBytes: 64 * KiB }),
+    createFleetEngine({ fileBytes: engineFile, rangeBytes: 64 * KiB, mostNodes: isShort ? 2 : 3 }),
     createFleetSlow({ objects: count, fileBytes }),
   ];
 }

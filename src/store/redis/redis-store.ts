@@ -99,6 +99,10 @@ export function openRedisStore(options: RedisStoreOptions): Store {
   return new RedisStore(options);
 }
 
+function wholeSeconds(ms: number): number {
+  return Math.floor(ms / 1000);
+}
+
 /** When a generation was last used, and last extended, in epoch milliseconds. */
 interface Use {
   usedAt: number;
@@ -256,7 +260,7 @@ class RedisStore implements Store {
 
   usedAt(generation: string): number | undefined {
     const { usedAt = 0 } = this.#uses.get(generation) ?? {};
-    return usedAt === 0 ? undefined : Math.floor(usedAt / 1000) * 1000;
+    return usedAt === 0 ? undefined : wholeSeconds(usedAt) * 1000;
   }
 
   blocksInMemory(): SpanSet {
@@ -544,6 +548,8 @@ class RedisStore implements Store {
   #noteUse(key: string, { generation, sizeBytes }: RecordedGeneration): void {
     const now = this.#options.now();
     const use = this.#uses.get(generation) ?? { usedAt: 0, extendedAt: Number.NEGATIVE_INFINITY };
+    // Every hit comes here. Seconds are all that anyone reads, and a table that is changed at each hit grows old garbage.
+    if (wholeSeconds(use.usedAt) === wholeSeconds(now)) return;
     use.usedAt = now;
     // The last one used is the last one in the map.
     this.#uses.delete(generation);
