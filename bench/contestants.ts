@@ -69,8 +69,9 @@ function participantsOf(
     const participants = peers.filter(({ name }) => name !== floorName || hasFloor === true);
     return participants.map((peer) => ({ name: peer.name, peer }));
   }
-  const own = peers.filter(({ name }) => name === subject);
-  return rows.names.flatMap((name) => own.map((peer) => ({ name, peer })));
+  // With `--profile --copying` the first peer is the other Rangeway.
+  const own = peers.find(({ name }) => name === subject) ?? peers[0];
+  return own === undefined ? [] : rows.names.map((name) => ({ name, peer: own }));
 }
 
 async function startPeer(
