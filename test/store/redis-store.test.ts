@@ -284,7 +284,7 @@ describeWithEngine('a store in an engine that fails', () => {
     it('is asked for once, by the opening; readers at the same time share the answer', async () => {
       const { store } = await open();
       await storeSample(store, sample);
-      const entry = await findFirst(store, key);
+      const entry = (await findFirst(store, key)) as StoredEntry;
       const before = await getCalls();
       const readers = await Promise.all([1, 2, 3].map(() => entry.open(1)));
       const read = await Promise.all(readers.map((reader) => reader.readBlock(1)));
@@ -300,7 +300,7 @@ describeWithEngine('a store in an engine that fails', () => {
     it('may be another one, or none that the entry has', async () => {
       const { store } = await open();
       await storeSample(store, sample);
-      const entry = await findFirst(store, key);
+      const entry = (await findFirst(store, key)) as StoredEntry;
       const before = await getCalls();
       for (const first of [99, -1]) {
         const reader = await entry.open(first);
@@ -313,13 +313,13 @@ describeWithEngine('a store in an engine that fails', () => {
     it('is reported as damaged only when it is read, and never of a generation that was removed', async () => {
       const { store, events } = await open();
       await storeSample(store, sample);
-      const entry = await findFirst(store, key);
+      const entry = (await findFirst(store, key)) as StoredEntry;
       await store.removeKey(key);
       await damageBlocks();
       await expect(entry.open(1)).rejects.toMatchObject({ code: 'bytes_gone' });
       expect(events).toEqual([]);
       await storeSample(store, sample);
-      const again = await findFirst(store, key);
+      const again = (await findFirst(store, key)) as StoredEntry;
       await damageBlocks();
       const reader = await again.open(1);
       expect(events).toEqual([]);
