@@ -5,6 +5,7 @@ import { cpus, loadavg, release, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { formatAmplification } from './amplification-table.ts';
+import { missingEngine } from './engine/engine.ts';
 import { compareEvictions, evictionName, formatEvictions } from './eviction.ts';
 import { BenchFault } from './fault.ts';
 import { formatVerdicts, judge, missedCounts, type Verdict } from './goals.ts';
@@ -58,6 +59,13 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
       `in turns, ${options.rounds} × ${options.seconds} s each; medians\n`,
   );
 
+  const lacking = missingEngine();
+  if (lacking !== undefined) {
+    const names = createWorkloads(options).filter(
+      ({ name, rows }) => rows?.needsEngine && options.names.includes(name),
+    );
+    if (names.length > 0) console.log(`${names.map(workloadLabel).join(', ')} are left out: ${lacking}\n`);
+  }
   const context: RunContext = { ...options, peers, generators, cores, scratch };
   const runs: { readonly results: readonly WorkloadResult[]; readonly verdicts: readonly Verdict[] }[] = [];
   const faults: string[] = [];
@@ -100,6 +108,7 @@ async function runAll(
   const faults: string[] = [];
   for (const workload of createWorkloads(options)) {
     if (!options.names.includes(workload.name)) continue;
+    if (workload.rows?.needsEngine === true && missingEngine() !== undefined) continue;
     try {
       const result = await runWorkload(workload, context);
       if (result === undefined) {
@@ -124,8 +133,9 @@ async function runAll(
 
 /** Copies the profile of a workload to the results folder, and prints the functions with the most self time in its rounds. */
 async function printProfile({ workload, peers }: WorkloadResult, profileDir: string): Promise<void> {
-  const kept = await keepProfile(profileDir, join(resultsDir, `${workload.name}.cpuprofile`));
-  console.log(`${kept}\n${await formatProfile(kept, peers[0]?.periods ?? [])}\n`);
+  const periods = peers[0]?.periods ?? [];
+  const kept = await keepProfile(profileDir, join(resultsDir, `${workload.name}.cpuprofile`), periods);
+  console.log(`${kept}\n${await formatProfile(kept, periods)}\n`);
 }
 
 function findPeers(options: BenchOptions, profileDir: string): readonly Peer[] {

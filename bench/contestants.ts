@@ -1,6 +1,6 @@
 /** Prepares the peers that take part in one workload: their ports, folders, cores and certificates. */
 
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeTestCertificate } from '../test/support/values/tls-certificate.ts';
 import type { CoreList } from './cores.ts';
@@ -9,7 +9,7 @@ import type { Origin } from './origin/origin.ts';
 import { floorName } from './peers/floor.ts';
 import { ampleMemoryBytes, type Peer, type PeerSettings, type RunningPeer } from './peers/peer.ts';
 import { freePort } from './peers/server-process.ts';
-import type { RunContext } from './rounds.ts';
+import { type RunContext, subject } from './rounds.ts';
 import type { Contestant, Workload } from './workloads/workload.ts';
 
 /** The parts that all contestants of a workload share. */
@@ -31,26 +31,47 @@ export function createContestants(
   const warmUp = async (run: () => Promise<unknown>): Promise<void> => {
     if (!isShort) await run();
   };
-  const participants = peers.filter(({ name }) => name !== floorName || workload.hasFloor === true);
-  return participants.map((peer): Contestant => {
+  return participantsOf(workload, peers).map(({ name, peer }): Contestant => {
     let count = 0;
     const start = async (settings: PeerSettings = {}): Promise<RunningPeer> => {
-      const own = join(scratch, `${workload.name}-${peer.name}-${count++}`);
+      const own = join(scratch, `${workload.name}-${name}-${count++}`);
       const place = { originPort: origin.port, originHasRanges, own, cores: proxyCores };
       return resources.use(await startPeer(peer, settings, place, resources));
     };
     return {
-      name: peer.name,
+      name,
       cores: proxyCores,
       allCores,
+      everyCore: cores?.all,
+      originCores: cores?.origin,
       origin,
       generator,
       seconds,
       start,
+      hold: (resource) => resources.use(resource),
+      async createFolder() {
+        const dir = await mkdtemp(join(scratch, `${workload.name}-`));
+        resources.defer(() => rm(dir, { recursive: true, force: true }));
+        return dir;
+      },
       warmUp,
       multiply: peer.multiply,
     };
   });
+}
+
+/** Returns the peers of a workload, each with the name of its row. */
+function participantsOf(
+  { rows, hasFloor }: Workload,
+  peers: readonly Peer[],
+): readonly { readonly name: string; readonly peer: Peer }[] {
+  if (rows === undefined) {
+    const participants = peers.filter(({ name }) => name !== floorName || hasFloor === true);
+    return participants.map((peer) => ({ name: peer.name, peer }));
+  }
+  // With `--profile --copying` the first peer is the other Rangeway.
+  const own = peers.find(({ name }) => name === subject) ?? peers[0];
+  return own === undefined ? [] : rows.names.map((name) => ({ name, peer: own }));
 }
 
 async function startPeer(
@@ -66,7 +87,7 @@ async function startPeer(
 ): Promise<RunningPeer> {
   const { own, cores, originPort, originHasRanges } = place;
   const { again, memoryBytes = ampleMemoryBytes, workers = 1, isSecure = false } = settings;
-  const { isDefault = false, isLogged = false, isGuarded = false } = settings;
+  const { isDefault = false, isLogged = false, isGuarded = false, isCopying = false, engineUrl } = settings;
   const dir = again?.dir ?? own;
   if (again === undefined) {
     await mkdir(dir);
@@ -85,6 +106,8 @@ async function startPeer(
     isDefault,
     isLogged,
     isGuarded,
+    isCopying,
+    engineUrl,
     workers,
     certificate,
   });

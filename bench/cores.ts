@@ -11,13 +11,16 @@ export interface Cores {
   readonly proxy: CoreList;
   readonly load: CoreList;
   readonly origin: CoreList;
+  /** All cores that the benchmark may use. */
+  readonly all: CoreList;
 }
 
 /** Chooses from the cores that this process may use; undefined where fewer than two are known, or `taskset` is missing. */
 export function chooseCores(): Cores | undefined {
-  const [proxy, load, origin = load] = allowedCores();
+  const all = allowedCores();
+  const [proxy, load, origin = load] = all;
   if (proxy === undefined || load === undefined || origin === undefined) return undefined;
-  return findProgram('taskset') === undefined ? undefined : { proxy: [proxy], load: [load], origin: [origin] };
+  return findProgram('taskset') === undefined ? undefined : { proxy: [proxy], load: [load], origin: [origin], all };
 }
 
 /** Returns a command that runs on these cores only; the command itself where `cores` is undefined. */

@@ -1,6 +1,6 @@
 /** Compares the figures of Rangeway with its goals. */
 
-import { subject, type WorkloadResult, yardstick } from './rounds.ts';
+import { subject, type WorkloadResult, yardstickOf } from './rounds.ts';
 import { formatFigure, formatTable } from './table.ts';
 import { type Goal, workloadLabel } from './workloads/workload.ts';
 
@@ -24,6 +24,7 @@ export function judge(results: readonly WorkloadResult[]): readonly Verdict[] {
 
 function judgeOne({ workload, peers }: WorkloadResult, goal: Goal): Verdict {
   const { key, of, atLeast, atMost } = goal;
+  const yardstick = yardstickOf(workload);
   const { label = key, digits = 3 } = workload.metrics.find((metric) => metric.key === key) ?? {};
   const own = peers.find(({ name }) => name === subject)?.median[key];
   const figure = of === 'figure' ? own : ratioOf(own, peers.find(({ name }) => name === yardstick)?.median[key]);

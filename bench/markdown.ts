@@ -2,7 +2,7 @@
 
 import { numbered, ratioOf, type Verdict, verdictRows } from './goals.ts';
 import { floorName } from './peers/floor.ts';
-import { costHeads, costRows } from './report.ts';
+import { costHeads, costRows, workloadRows } from './report.ts';
 import { subject, type WorkloadResult, yardstick } from './rounds.ts';
 import { formatFigure } from './table.ts';
 import { type Measurement, workloadLabel } from './workloads/workload.ts';
@@ -14,7 +14,7 @@ export interface RunDescription {
   readonly peers: readonly { readonly name: string; readonly version: string }[];
 }
 
-/** Formats the goals, the rates and the processor times, as medians of all rounds. */
+/** Formats the goals, the rates, the processor times, and the tables of workloads with rows of their own, as medians of all rounds. */
 export function formatMarkdown(
   { command, machine, peers }: RunDescription,
   results: readonly WorkloadResult[],
@@ -24,11 +24,15 @@ export function formatMarkdown(
   const versions = peers.map(({ name, version }) => `${name} ${version}`).join(', ');
   const rates = ratioRows(results);
   const costs = costRows(results);
+  const own = results.filter(({ workload }) => workload.rows !== undefined);
   return [
     `\`${command}\`\n\n${versions}. ${machine}`,
     ...(runs.flat().length === 0 ? [] : [goals]),
     ...(rates === undefined ? [] : [table(rates)]),
     ...(costs.length === 0 ? [] : [`Processor time for each request, in µs:\n\n${table([costHeads, ...costs])}`]),
+    ...own.map((result) => {
+      return `${workloadLabel(result.workload)}: ${result.workload.title}\n\n${table(workloadRows(result))}`;
+    }),
   ]
     .map((part) => `${part}\n`)
     .join('\n');

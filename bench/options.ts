@@ -32,9 +32,9 @@ export type ParsedOptions =
   | { readonly kind: 'refused'; readonly reason: string };
 
 /** The text of `--help`. */
-export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--copying] [--profile W,…]
+export const usage = `npm run bench -- [W,… | --only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--copying] [--profile W,…]
 
-  --only W,…      these workloads only, by name or number; "amplification" selects all names that begin with it
+  W,…, --only W,… these workloads only, by name or number; "amplification" selects all names that begin with it
   --seconds N     of each round (5)
   --rounds N      of each peer, in turns; medians are shown (3)
   --repeat N      measures everything N times, and reports for each goal whether it was met every time (1)
@@ -71,14 +71,16 @@ export interface KnownName {
 /** Parses the command's arguments. `known` lists everything that can be run. */
 export function parseOptions(args: readonly string[], known: readonly KnownName[]): ParsedOptions {
   let values: ReturnType<typeof parseArgs<{ options: typeof definitions }>>['values'];
+  let positionals: readonly string[];
   try {
-    ({ values } = parseArgs({ args: [...args], options: definitions }));
+    ({ values, positionals } = parseArgs({ args: [...args], options: definitions, allowPositionals: true }));
   } catch (error) {
     return refused(error instanceof Error ? error.message : String(error));
   }
   if (values.help === true) return { kind: 'help' };
   const isShort = values.short === true;
-  const wanted = split(values.profile ?? values.only);
+  const stated = [...positionals, ...(values.only ?? [])];
+  const wanted = split(values.profile ?? (stated.length === 0 ? undefined : stated));
   const unknown = wanted?.find((text) => chosenBy(text, known).length === 0);
   const all = known.map(({ name }) => name);
   if (unknown !== undefined) return refused(`no workload is called "${unknown}"; there are ${all.join(', ')}`);

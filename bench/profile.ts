@@ -27,23 +27,44 @@ export function profileArgs(dir: string): readonly string[] {
   return ['--cpu-prof', `--cpu-prof-dir=${dir}`];
 }
 
-/** Copies the profile in a folder to a file, and returns the file's path. Browsers' developer tools can open it. */
-export async function keepProfile(dir: string, file: string): Promise<string> {
-  const [name] = await readdir(dir);
-  if (name === undefined) throw new Error(`no profile in ${dir}`);
+/**
+ * Copies the profile in a folder to a file, and returns the file's path. Browsers' developer tools can open it. Where several
+ * processes have written one, it is the one of the process that was busiest in these periods.
+ */
+export async function keepProfile(dir: string, file: string, periods: readonly Period[]): Promise<string> {
+  const found = await Promise.all(
+    (await readdir(dir)).map(async (name) => ({ name, busyUs: busyTime(await readProfile(join(dir, name)), periods) })),
+  );
+  const [busiest] = found.sort((one, other) => other.busyUs - one.busyUs);
+  if (busiest === undefined) throw new Error(`no profile in ${dir}`);
   await mkdir(dirname(file), { recursive: true });
-  await copyFile(join(dir, name), file);
+  await copyFile(join(dir, busiest.name), file);
   return file;
 }
 
 /** Formats a table of the functions with the most self time in these periods. Idle time does not count. */
 export async function formatProfile(file: string, periods: readonly Period[]): Promise<string> {
-  const profile = JSON.parse(await readFile(file, 'utf8')) as CpuProfile;
-  const times = selfTimes(profile, periods);
-  times.delete('(idle)');
-  const total = times.values().reduce((sum, time) => sum + time, 0);
+  const profile = await readProfile(file);
+  const times = busyTimes(profile, periods);
+  const total = busyTime(profile, periods);
   const top = [...times].sort(([, a], [, b]) => b - a).slice(0, listed);
   return formatTable([['self time', '%'], ...top.map(([place, time]) => [place, ((time / total) * 100).toFixed(1)])]);
+}
+
+async function readProfile(file: string): Promise<CpuProfile> {
+  return JSON.parse(await readFile(file, 'utf8')) as CpuProfile;
+}
+
+function busyTime(profile: CpuProfile, periods: readonly Period[]): number {
+  return busyTimes(profile, periods)
+    .values()
+    .reduce((sum, time) => sum + time, 0);
+}
+
+function busyTimes(profile: CpuProfile, periods: readonly Period[]): Map<string, number> {
+  const times = selfTimes(profile, periods);
+  times.delete('(idle)');
+  return times;
 }
 
 function selfTimes({ nodes, samples, timeDeltas, startTime }: CpuProfile, periods: readonly Period[]) {

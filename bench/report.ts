@@ -2,12 +2,21 @@
 
 import { ratioOf } from './goals.ts';
 import { floorName } from './peers/floor.ts';
-import { type PeerResult, subject, type WorkloadResult, yardstick } from './rounds.ts';
+import { type PeerResult, subject, type WorkloadResult, yardstick, yardstickOf } from './rounds.ts';
 import { formatFigure, formatTable } from './table.ts';
 import { type Measurement, type Metric, workloadLabel } from './workloads/workload.ts';
 
 /** Formats one workload: a row for each peer, and the reason for each peer that is left out. */
-export function formatWorkload({ workload, load, peers, leftOut }: WorkloadResult): string {
+export function formatWorkload(result: WorkloadResult): string {
+  const { workload, load, leftOut } = result;
+  const heading = `${workloadLabel(workload)}: ${workload.title}${workload.kind === 'speed' ? ` (${load})` : ''}`;
+  const table = formatTable(workloadRows(result));
+  return [heading, table, ...leftOut.map(({ name, reason }) => `  ${name} is left out: ${reason}`)].join('\n');
+}
+
+/** Returns the table of one workload: headings, and a row for each peer. */
+export function workloadRows({ workload, peers }: WorkloadResult): readonly (readonly string[])[] {
+  const yardstick = yardstickOf(workload);
   const reference = peers.find(({ name }) => name === yardstick);
   const isCompared = reference !== undefined && peers.length > 1;
   const columns = workload.metrics.flatMap((metric, index) => [
@@ -20,14 +29,12 @@ export function formatWorkload({ workload, load, peers, leftOut }: WorkloadResul
       : []),
   ]);
   const rows = peers.map((peer) => [peer.name, ...columns.map(({ cell }) => cell(peer))]);
-  const heading = `${workloadLabel(workload)}: ${workload.title}${workload.kind === 'speed' ? ` (${load})` : ''}`;
-  const table = formatTable([['', ...columns.map(({ label }) => label)], ...rows]);
-  return [heading, table, ...leftOut.map(({ name, reason }) => `  ${name} is left out: ${reason}`)].join('\n');
+  return [['', ...columns.map(({ label }) => label)], ...rows];
 }
 
-/** Formats the main figure and the ratios of each speed workload; undefined when there are none. */
+/** Formats the main figure and the ratios of each speed workload that compares peers; undefined when there are none. */
 export function formatSummary(all: readonly WorkloadResult[]): string | undefined {
-  const results = all.filter(({ workload }) => workload.kind === 'speed');
+  const results = all.filter(({ workload }) => workload.kind === 'speed' && workload.rows === undefined);
   if (results.length === 0) return undefined;
   const names = [...new Set(results.flatMap(({ peers }) => peers.map(({ name }) => name)))];
   const others = names.filter((name) => name !== yardstick);
@@ -87,10 +94,10 @@ export function costRows(results: readonly WorkloadResult[]): readonly (readonly
     });
 }
 
-/** Returns the results as data for JSON: the figures of each round, the medians, and the ratios to nginx. */
+/** Returns the results as data for JSON: the figures of each round, the medians, and the ratios to nginx, or to the row that the workload names. */
 export function toJson(results: readonly WorkloadResult[]): unknown {
   return results.map(({ workload, load, peers, leftOut }) => {
-    const reference = peers.find(({ name }) => name === yardstick);
+    const reference = peers.find(({ name }) => name === yardstickOf(workload));
     return {
       name: workload.name,
       number: workload.number,

@@ -8,7 +8,7 @@ import type { GeneratorChoice } from './load/generators.ts';
 import { medianOf } from './median.ts';
 import { startOrigin } from './origin/origin.ts';
 import type { Peer } from './peers/peer.ts';
-import type { Contestant, Measurement, Round, Workload } from './workloads/workload.ts';
+import type { Measurement, Round, Workload } from './workloads/workload.ts';
 
 /** The context of all workloads of a run. */
 export interface RunContext {
@@ -57,6 +57,11 @@ export const subject = 'rangeway';
 /** The peer that all others are compared with. */
 export const yardstick = 'nginx';
 
+/** Returns the name of the row that the ratios of a workload divide by. */
+export function yardstickOf({ rows }: Pick<Workload, 'rows'>): string {
+  return rows?.yardstick ?? yardstick;
+}
+
 /** A peer during the measurement. */
 interface Recorded {
   readonly name: string;
@@ -78,7 +83,8 @@ export async function runWorkload(workload: Workload, context: RunContext): Prom
   const leftOut: LeftOut[] = [];
   let recorded: Recorded[] = [];
   for (const contestant of createContestants(workload, context, { origin, generator }, resources)) {
-    const measure = await unlessFaulty(contestant, leftOut, () => workload.prepare(contestant));
+    const mayFail = workload.rows === undefined && contestant.name !== subject;
+    const measure = await unlessFaulty(contestant.name, mayFail, leftOut, () => workload.prepare(contestant));
     if (measure !== undefined) recorded.push({ name: contestant.name, measure, rounds: [], periods: [] });
   }
   const rounds = workload.kind === 'speed' ? context.rounds : 1;
@@ -86,23 +92,25 @@ export async function runWorkload(workload: Workload, context: RunContext): Prom
     const before = recorded;
     recorded = [];
     for (const record of before) {
-      const isMeasured = await unlessFaulty(record, leftOut, () => measureRound(record, round));
+      const mayFail = workload.rows === undefined && record.name !== subject;
+      const isMeasured = await unlessFaulty(record.name, mayFail, leftOut, () => measureRound(record, round));
       if (isMeasured) recorded.push(record);
     }
   }
   return { workload, load: generator.name, peers: recorded.map((each) => summarise(workload, each)), leftOut };
 }
 
-/** Returns the result of an action. If a peer other than the subject fails, adds it to `leftOut` and returns undefined. */
+/** Returns the result of an action. If a peer fails that may fail, adds it to `leftOut` and returns undefined. */
 async function unlessFaulty<T>(
-  { name }: Pick<Contestant, 'name'>,
+  name: string,
+  mayFail: boolean,
   leftOut: LeftOut[],
   action: () => Promise<T>,
 ): Promise<T | undefined> {
   try {
     return await action();
   } catch (error) {
-    if (!(error instanceof BenchFault) || name === subject) throw error;
+    if (!(error instanceof BenchFault) || !mayFail) throw error;
     leftOut.push({ name, reason: error.message });
     return undefined;
   }

@@ -7,13 +7,22 @@ import type { SampleFile } from '../sample-file.ts';
 export type RequestPlan =
   /** The whole of one file. */
   | { readonly kind: 'whole'; readonly file: SampleFile }
-  /** Spans of one size that begin anywhere in a file. */
-  | { readonly kind: 'ranges'; readonly file: SampleFile; readonly sizeBytes: number }
+  /** Spans of one size of a file. */
+  | RangesPlan
   /** Files of a series, each requested once. */
   | { readonly kind: 'distinct'; readonly series: string; readonly sizeBytes: number }
   /** Files of a series of limited size, or ranges of them; each is requested many times. */
   | ObjectsPlan
   | MediaPlan;
+
+/** Requests for random ranges of one file. */
+export interface RangesPlan {
+  readonly kind: 'ranges';
+  readonly file: SampleFile;
+  readonly sizeBytes: number;
+  /** Ranges begin at multiples of this; undefined: anywhere. */
+  readonly stepBytes?: number;
+}
 
 /** Requests for the files of a series. */
 export interface ObjectsPlan {
@@ -69,6 +78,8 @@ export interface LoadPlan {
    */
   readonly ratePerSecond?: number;
   readonly over?: Over | undefined;
+  /** The Host of the requests, if it is not the address of the proxy. wrk cannot send another one. */
+  readonly host?: string;
   /** Cores of the generator, if not the usual ones of the load. */
   readonly cores?: CoreList;
 }
@@ -86,6 +97,8 @@ export interface LoadResult {
   readonly p999Us: number | undefined;
   /** Unexpected responses and broken connections. */
   readonly failures: number;
+  /** Processor seconds of the generator; undefined where it does not report them. */
+  readonly cpuSeconds?: number;
 }
 
 /** A program that loads a proxy on a port of loopback. */

@@ -13,8 +13,9 @@ const plan = JSON.parse(process.argv[3] ?? '') as LoadPlan;
 const durations = createHistogram();
 // A histogram does not accept a duration of zero.
 const record = (durationMs: number) => durations.record(Math.max(1, Math.round(durationMs * 1000)));
-const requests = createRequests(port, plan.request);
+const requests = createRequests(port, plan.request, plan.host);
 const pacer = plan.ratePerSecond === undefined ? undefined : createPacer(plan.ratePerSecond, plan.connections);
+const usageBefore = process.cpuUsage();
 const startedAt = performance.now();
 const endAt = startedAt + plan.seconds * 1000;
 
@@ -34,6 +35,7 @@ const connections = Array.from({ length: plan.connections }, () => {
 setTimeout(() => {
   const seconds = (performance.now() - startedAt) / 1000;
   pacer?.overdue().forEach(record);
+  const { user, system } = process.cpuUsage(usageBefore);
   const result: LoadResult = {
     requests: connections.reduce((sum, { answers }) => sum + answers, 0),
     bytes: connections.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -42,6 +44,7 @@ setTimeout(() => {
     p99Us: durations.percentile(99),
     p999Us: durations.percentile(99.9),
     failures: connections.reduce((sum, { failures }) => sum + failures, 0),
+    cpuSeconds: (user + system) / 1e6,
   };
   process.stdout.write(JSON.stringify(result), () => process.exit());
 }, endAt - startedAt);

@@ -26,19 +26,19 @@ export const browserHead = {
 };
 
 /** Returns a function that creates the next request of a plan with each call. `port` is the proxy's port of loopback. */
-export function createRequests(port: number, request: RequestPlan): () => string {
+export function createRequests(port: number, request: RequestPlan, host = `127.0.0.1:${port}`): () => string {
   const requestText = (path: string, range: string, method = 'GET'): string =>
-    `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${range}\r\n`;
+    `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n${range}\r\n`;
   switch (request.kind) {
     case 'whole': {
       const text = requestText(request.file.path, '');
       return () => text;
     }
     case 'ranges': {
-      const { file, sizeBytes } = request;
-      const startCount = file.window.end - file.window.start - sizeBytes + 1;
+      const { file, sizeBytes, stepBytes = 1 } = request;
+      const lastStep = Math.floor((file.window.end - file.window.start - sizeBytes) / stepBytes);
       return () => {
-        const start = Math.floor(Math.random() * startCount);
+        const start = Math.floor(Math.random() * (lastStep + 1)) * stepBytes;
         return requestText(file.path, `Range: bytes=${start}-${start + sizeBytes - 1}\r\n`);
       };
     }

@@ -24,13 +24,13 @@ function requestFunction(port: number, request: RequestPlan): string {
     case 'whole':
       return '';
     case 'ranges': {
-      const { file, sizeBytes } = request;
-      const lastStart = file.window.end - file.window.start - sizeBytes;
+      const { file, sizeBytes, stepBytes = 1 } = request;
+      const lastStep = Math.floor((file.window.end - file.window.start - sizeBytes) / stepBytes);
       return `
 math.randomseed(os.time())
 local head = "GET ${file.path} HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\nRange: bytes="
 function request()
-  local start = math.random(0, ${lastStart})
+  local start = math.random(0, ${lastStep}) * ${stepBytes}
   return head .. start .. "-" .. start + ${sizeBytes - 1} .. "\\r\\n\\r\\n"
 end`;
     }

@@ -27,6 +27,7 @@ export function wrkGenerator({ program, scratch, cores }: WrkPlace): LoadGenerat
     name: 'wrk',
     async run(port, plan) {
       if (plan.ratePerSecond !== undefined) throw new BenchFault('wrk cannot send at a fixed rate');
+      if (plan.host !== undefined) throw new BenchFault('wrk sends the address of the proxy as Host');
       const script = join(scratch, 'load.lua');
       await writeFile(script, wrkScript(port, plan.request));
       const { connections, seconds, request } = plan;

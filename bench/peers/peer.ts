@@ -19,6 +19,10 @@ export interface PeerSettings {
   readonly isSecure?: boolean;
   /** Whether Rangeway and nginx require a bearer token, allow CORS for one origin, and limit the rate of each client. */
   readonly isGuarded?: boolean;
+  /** Whether Rangeway sends from memory also what it could send by sendfile. */
+  readonly isCopying?: boolean;
+  /** Where the engine is in which Rangeway stores, as in `store.url`; undefined: it stores on the disk. */
+  readonly engineUrl?: string;
   /** Cores of the peer, if not the usual ones of the proxy. */
   readonly cores?: CoreList;
   /** An earlier run of the peer that is to be continued: with its folder, its cache and its port. */
@@ -41,6 +45,8 @@ export interface PeerPlace {
   readonly isDefault: boolean;
   readonly isLogged: boolean;
   readonly isGuarded: boolean;
+  readonly isCopying: boolean;
+  readonly engineUrl: string | undefined;
   readonly workers: number;
   /** Certificate and key for TLS; undefined: no TLS. */
   readonly certificate: Certificate | undefined;

@@ -47,21 +47,20 @@ function guard(dir: string): Omit<ConfigInput['routes'][number], 'origin'> {
   };
 }
 
+function storeOf({ dir, memoryBytes, isDefault, isCopying, engineUrl }: PeerPlace): NonNullable<ConfigInput['store']> {
+  if (engineUrl !== undefined) return { type: 'redis', url: engineUrl, ...(!isDefault && { memoryBytes }) };
+  const place = { dir: join(dir, 'cache'), ...(isCopying && ({ sendfile: 'off' } as const)) };
+  if (isDefault) return place;
+  return { ...place, type: 'disk', maxSizeBytes: cacheSizeBytes, memoryBytes, blockSizeBytes: blockBytes };
+}
+
 function configuration(place: PeerPlace): ConfigInput {
-  const { port, originPort, dir, memoryBytes, workers, certificate, isDefault, isLogged, isGuarded } = place;
+  const { port, originPort, dir, workers, certificate, isLogged, isGuarded } = place;
   const address = `127.0.0.1:${port}`;
   return {
     listen: certificate === undefined ? address : [{ address, tls: { certificates: [certificate] } }],
     workers,
-    store: isDefault
-      ? { dir: join(dir, 'cache') }
-      : {
-          type: 'disk',
-          dir: join(dir, 'cache'),
-          maxSizeBytes: cacheSizeBytes,
-          memoryBytes,
-          blockSizeBytes: blockBytes,
-        },
+    store: storeOf(place),
     // All connections come from one address, which counts as one client.
     limits: { connectionsPerClient: 0 },
     log: { level: isLogged ? 'info' : 'warn' },

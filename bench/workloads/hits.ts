@@ -2,7 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Span } from '../../src/bytes/span.ts';
-import { checkedGet } from '../checked-get.ts';
+import { type Asking, checkedGet } from '../checked-get.ts';
 import { checkedGetSecurely } from '../checked-get-h2.ts';
 import { BenchFault } from '../fault.ts';
 import type { PeerSettings } from '../peers/peer.ts';
@@ -78,10 +78,15 @@ export function createHitWorkload(of: HitWorkload): Workload {
 }
 
 /** Compares a sample of ranges byte by byte. Throws `BenchFault` where one differs. */
-export async function checkSample(port: number, file: SampleFile, rangeBytes: number): Promise<void> {
+export async function checkSample(
+  port: number,
+  file: SampleFile,
+  rangeBytes: number,
+  asking: Asking = {},
+): Promise<void> {
   const fileBytes = file.window.end - file.window.start;
   for (let count = 0; count < checkedAnswers; count += 1) {
-    await checkedGet(port, file, randomSpan(fileBytes, rangeBytes));
+    await checkedGet(port, file, randomSpan(fileBytes, rangeBytes), asking);
   }
 }
 

@@ -37,12 +37,20 @@ export interface Contestant {
   readonly cores: CoreList | undefined;
   /** The cores of the proxy and those of the load. */
   readonly allCores: CoreList | undefined;
+  /** All cores that the benchmark may use. */
+  readonly everyCore: CoreList | undefined;
+  /** Cores of the origin, and of an engine that has little to do. */
+  readonly originCores: CoreList | undefined;
   readonly origin: Origin;
   readonly generator: LoadGenerator;
   /** Duration of one round, for workloads without an end of their own. */
   readonly seconds: number;
   /** Starts the peer, with an empty cache unless `settings.again`, until the end of the workload. Throws `BenchFault`. */
   start(settings?: PeerSettings): Promise<RunningPeer>;
+  /** Ends a resource at the end of the workload, after the peers that are started later. */
+  hold<T extends AsyncDisposable>(resource: T): T;
+  /** Creates a folder that is removed at the end of the workload. */
+  createFolder(): Promise<string>;
   /** Runs a warm-up round; does nothing in a short run. */
   warmUp(run: () => Promise<unknown>): Promise<void>;
   /** The peer's `multiply`. */
@@ -56,6 +64,16 @@ export interface Target extends Contestant {
 
 /** Measures one round; rounds are numbered from 1. Throws `BenchFault` where it did not measure what it should. */
 export type Round = (round: number) => Promise<Measurement>;
+
+/** The rows of a workload in which only Rangeway takes part. None of them may fail. */
+export interface OwnRows {
+  /** One of them has the name of the subject. Each is prepared as a contestant of its name, with Rangeway as the peer. */
+  readonly names: readonly string[];
+  /** The row that ratios divide by. */
+  readonly yardstick: string;
+  /** Whether it needs redis-server and redis-benchmark. */
+  readonly needsEngine: boolean;
+}
 
 /** A workload. Peers are prepared one after the other, then measured in turns. */
 export interface Workload {
@@ -77,6 +95,8 @@ export interface Workload {
   /** Whether the floor takes part. */
   readonly hasFloor?: true;
   readonly metrics: readonly Metric[];
+  /** Set where the rows of the table are not the installed peers, but Rangeway in several surroundings. */
+  readonly rows?: OwnRows;
   /** Starts a peer, checks a sample of bytes, fills the cache and warms the peer up. Throws `BenchFault`. */
   prepare(contestant: Contestant): Promise<Round>;
 }

@@ -2,9 +2,13 @@
 
 import type { Over, Question } from '../load/load.ts';
 import { bearerToken, pageOrigin } from '../peers/peer.ts';
+import { sampleFile } from '../sample-file.ts';
 import { createAmplifications } from './amplifications.ts';
 import { createColdFile } from './cold-file.ts';
 import { createColdTail } from './cold-tail.ts';
+import { createFleetEngine } from './fleet-engine.ts';
+import { createFleetMemory } from './fleet-memory.ts';
+import { createFleetSlow } from './fleet-slow.ts';
 import { createHitWorkload, type HitWorkload } from './hits.ts';
 import { createLatencyWorkload } from './latency.ts';
 import { createMediaWorkload, type MediaWorkload } from './media.ts';
@@ -28,6 +32,8 @@ interface Sizes {
   readonly tailFile: number;
   readonly hugeFile: number;
   readonly smallFile: number;
+  /** The file of which ranges are read from an engine. */
+  readonly engineFile: number;
   /** Memory of the peer where the entry must be larger than it. */
   readonly littleMemory: number;
   /** Memory of the peer in the workload that measures memory. */
@@ -47,6 +53,7 @@ const fullSizes: Sizes = {
   tailFile: 200 * MiB,
   hugeFile: 1024 * MiB,
   smallFile: 16 * MiB,
+  engineFile: 256 * MiB,
   littleMemory: 64 * MiB,
   configuredMemory: 512 * MiB,
   entries: 1_000_000,
@@ -64,6 +71,7 @@ const shortSizes: Sizes = {
   tailFile: 16 * MiB,
   hugeFile: 64 * MiB,
   smallFile: 4 * MiB,
+  engineFile: 16 * MiB,
   littleMemory: 4 * MiB,
   configuredMemory: 4 * MiB,
   entries: 2000,
@@ -118,6 +126,7 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
     ...hits(sizes)
       .filter(({ name }) => (isShort ? name === 'object-1k' : scaled.has(name)))
       .map(createScalingWorkload),
+    ...fleet(sizes, isShort).filter(({ name }) => !isShort || name !== 'fleet-memory-64k'),
   ].sort(byNumber);
   return [...all, createRangePosition(rangePosition(sizes)), ...createAmplifications({ isShort })];
 }
@@ -250,6 +259,26 @@ function conditions({ conditionObjects: count }: Sizes): readonly ObjectsWorkloa
     head: 'browser',
     question,
   }));
+}
+
+/** Workloads of nodes with a store in an engine. */
+function fleet({ conditionObjects: count, file: fileBytes, engineFile }: Sizes, isShort: boolean): readonly Workload[] {
+  return [
+    createFleetMemory({
+      name: 'fleet-memory-1k',
+      title: `${count} objects of 1 KiB in memory, few of them often, heads of a browser, default options`,
+      request: {
+        ...{ kind: 'objects', series: 'fleet-memory', count, sizeBytes: KiB, popularity: 'skewed', head: 'browser' },
+      },
+    }),
+    createFleetMemory({
+      name: 'fleet-memory-64k',
+      title: `random 64 KiB ranges of a ${fileBytes / MiB} MiB entry in memory, default options, without sendfile`,
+      request: { kind: 'ranges', file: sampleFile('fleet-memory', fileBytes), sizeBytes: 64 * KiB },
+    }),
+    createFleetEngine({ fileBytes: engineFile, rangeBytes: 64 * KiB, mostNodes: isShort ? 2 : 3 }),
+    createFleetSlow({ objects: count, fileBytes }),
+  ];
 }
 
 /** Workloads of ranges of files that are in total four times Rangeway's default memory. */

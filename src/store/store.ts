@@ -107,9 +107,10 @@ export interface StoredEntry {
   giveBack?(bytes: Uint8Array): void;
   /**
    * Opens the generation for reading; counts as a use of the entry. Throws `ProxyError` `bytes_gone` when the generation no
-   * longer exists: an entry may be evicted after it was found.
+   * longer exists: an entry may be evicted after it was found. `first` is the block that is read first, where that is known: a
+   * store for which each step is a round trip asks for it in the same step.
    */
-  open(): Promise<EntryReader>;
+  open(first?: number): Promise<EntryReader>;
   /**
    * Returns the indexes of the blocks that are present, as far as is known without reading them. Does not count as a use of the
    * entry. Throws `ProxyError` `bytes_gone` as `open` does.

@@ -3,9 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import { formatChart } from '../../bench/chart.ts';
 import { judge, missedCounts, verdictRows } from '../../bench/goals.ts';
+import { formatMarkdown } from '../../bench/markdown.ts';
 import { mergeRuns } from '../../bench/merge-runs.ts';
 import { parseOptions } from '../../bench/options.ts';
-import { costRows } from '../../bench/report.ts';
+import { costRows, formatSummary, workloadRows } from '../../bench/report.ts';
 import type { WorkloadResult } from '../../bench/rounds.ts';
 import type { Goal, Workload } from '../../bench/workloads/workload.ts';
 
@@ -56,6 +57,25 @@ describe('a goal', () => {
   it('has a verdict for each of several runs', () => {
     const runs = [90, 110, 120].map((own) => judge([resultOf(rate, { rangeway: own, nginx: 100 })]));
     expect(verdictRows(runs)).toEqual([['W2 ranges', 'req/s ÷ nginx ≥ 1', '0.90', '1.10', '1.20', 'MISSED in 1 of 3']]);
+  });
+});
+
+describe('a workload with rows of its own', () => {
+  const { workload, ...result } = resultOf(rate, { rangeway: 90, 'disk store': 100, nginx: 1 });
+  const rows = { names: ['rangeway', 'disk store'], yardstick: 'disk store', needsEngine: true };
+  const own: WorkloadResult = { ...result, workload: { ...workload, rows } };
+
+  it('has ratios to the row that it names', () => {
+    expect(verdictRows([judge([own])])).toEqual([['W2 ranges', 'req/s ÷ disk store ≥ 1', '0.90', 'MISSED']]);
+    expect(workloadRows(own)[0]).toContain('÷ disk store');
+  });
+
+  it('has a table of its own in the document, and no line in the summary of the peers', () => {
+    const run = { command: 'npm run bench', machine: 'a machine', peers: [] };
+    const markdown = formatMarkdown(run, [own], []);
+    expect(markdown).toContain('W2 ranges: ranges\n\n|  | req/s | ÷ disk store | ± | requests |');
+    expect(markdown).toContain('| rangeway | 90 | 0.90 | – | 1 |');
+    expect(formatSummary([own])).toBeUndefined();
   });
 });
 
@@ -114,6 +134,14 @@ describe('--only', () => {
     ['other-b,W2', ['ranges', 'other-b']],
   ])('%s', (wanted, names) => {
     expect(parseOptions(['--only', wanted], known)).toMatchObject({ kind: 'ok', options: { names } });
+  });
+
+  it('may be left out before the names', () => {
+    expect(parseOptions(['other', '--only', 'W2'], known)).toMatchObject({
+      kind: 'ok',
+      options: { names: ['ranges', 'other-a', 'other-b'] },
+    });
+    expect(parseOptions([], known)).toMatchObject({ kind: 'ok', options: { names: known.map(({ name }) => name) } });
   });
 
   it('works for --profile too, which runs Rangeway alone', () => {

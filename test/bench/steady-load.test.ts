@@ -36,7 +36,11 @@ function targetOf(results: readonly LoadResult[]): { readonly target: Target; re
     seconds: 0.2,
     cores: undefined,
     allCores: undefined,
+    everyCore: undefined,
+    originCores: undefined,
     start: () => Promise.reject(new Error('it runs already')),
+    hold: (resource) => resource,
+    createFolder: () => Promise.reject(new Error('it needs none')),
     warmUp: async () => {},
     multiply: undefined,
   };

@@ -357,6 +357,65 @@ describeWithEngine('a store in an engine that fails', () => {
     expect(commands).toBeGreaterThan(3000);
   });
 
+  describe('the block that is read first', () => {
+    const getCalls = async () => {
+      const stats = String(await server.command('INFO', 'commandstats'));
+      return Number(/cmdstat_get:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+    };
+    const slice = (index: number) => bytes.subarray(index * block, (index + 1) * block);
+
+    const damageBlocks = async () => {
+      for (const name of (await server.command('KEYS', '*:b:*')) as string[]) await server.command('APPEND', name, 'x');
+    };
+
+    it('is asked for once, by the opening; readers at the same time share the answer', async () => {
+      const { store } = await open();
+      await storeSample(store, sample);
+      const entry = (await findFirst(store, key)) as StoredEntry;
+      const before = await getCalls();
+      const readers = await Promise.all([1, 2, 3].map(() => entry.open(1)));
+      const read = await Promise.all(readers.map((reader) => reader.readBlock(1)));
+      expect(read.map((each) => Buffer.from(each))).toEqual([slice(1), slice(1), slice(1)]);
+      expect((await getCalls()) - before).toBe(1);
+      // The second time, and another block, are asked for.
+      expect(Buffer.from((await readers[0]?.readBlock(1)) ?? [])).toEqual(slice(1));
+      expect(Buffer.from((await readers[0]?.readBlock(2)) ?? [])).toEqual(slice(2));
+      expect((await getCalls()) - before).toBe(3);
+      for (const reader of readers) reader.close();
+    });
+
+    it('may be another one, or none that the entry has', async () => {
+      const { store } = await open();
+      await storeSample(store, sample);
+      const entry = (await findFirst(store, key)) as StoredEntry;
+      const before = await getCalls();
+      for (const first of [99, -1]) {
+        const reader = await entry.open(first);
+        expect(Buffer.from(await reader.readBlock(0))).toEqual(slice(0));
+        reader.close();
+      }
+      expect((await getCalls()) - before).toBe(2);
+    });
+
+    it('is reported as damaged only when it is read, and never of a generation that was removed', async () => {
+      const { store, events } = await open();
+      await storeSample(store, sample);
+      const entry = (await findFirst(store, key)) as StoredEntry;
+      await store.removeKey(key);
+      await damageBlocks();
+      await expect(entry.open(1)).rejects.toMatchObject({ code: 'bytes_gone' });
+      expect(events).toEqual([]);
+      await storeSample(store, sample);
+      const again = (await findFirst(store, key)) as StoredEntry;
+      await damageBlocks();
+      const reader = await again.open(1);
+      expect(events).toEqual([]);
+      await expect(reader.readBlock(1)).rejects.toMatchObject({ code: 'bytes_gone' });
+      reader.close();
+      expect(events).toHaveLength(1);
+    });
+  });
+
   describe('two stores in one engine', () => {
     it('have the same entries, and tell each other of changes', async () => {
       const changes: StoreChange[] = [];

@@ -57,12 +57,12 @@ class StoredRepresentation implements Representation {
   }
 
   async open(spans: readonly Span[]): Promise<ByteReader> {
-    const source = await this.#entry.open();
+    const [begin] = spans;
+    const source = await this.#entry.open(begin && Math.floor(begin.start / this.#rules.blockSizeBytes));
     const reader = new StoredReader(source, this.sizeBytes, spans, this.#rules, this.#mend);
     try {
       // Find damage at the first byte now, while another answer is still possible.
-      const [first] = spans;
-      if (first !== undefined && !this.#isSoundAt(first)) await reader.begin(first);
+      if (begin !== undefined && !this.#isSoundAt(begin)) await reader.begin(begin);
       return reader;
     } catch (error) {
       reader.close();

@@ -42,17 +42,41 @@ export interface RedisBodiesOptions {
 export class RedisBodies {
   readonly #options: RedisBodiesOptions;
   readonly #held = new Map<string, Held>();
+  /** The answers on their way, by the names of their blocks. */
+  readonly #fetching = new Map<string, Promise<unknown>>();
   #cancelRenewal: (() => void) | undefined;
 
   constructor(options: RedisBodiesOptions) {
     this.#options = options;
   }
 
-  /** Reads a block. `sizeBytes` is its length, where that is known. Throws `ProxyError` `bytes_gone`. */
-  async read(key: string, generation: string, index: number, sizeBytes?: number): Promise<Uint8Array> {
-    const { client, keys, onLost } = this.#options;
+  /**
+   * Asks for a block, to be passed to `read`. Readers that ask for a block while it is on its way share one answer. Rejects with
+   * `EngineFault`.
+   */
+  fetch(key: string, generation: string, index: number): Promise<unknown> {
+    const { client, keys } = this.#options;
     const name = keys.of(key).block(generation, index);
-    const value = await client.send(name, ['GET', name], true).catch((error: unknown) => {
+    const running = this.#fetching.get(name);
+    if (running !== undefined) return running;
+    const fetching = client.send(name, ['GET', name], true).finally(() => this.#fetching.delete(name));
+    this.#fetching.set(name, fetching);
+    return fetching;
+  }
+
+  /**
+   * Reads a block. `sizeBytes` is its length, where that is known; `fetched` is what `fetch` has returned for it before. Throws
+   * `ProxyError` `bytes_gone`.
+   */
+  async read(
+    key: string,
+    generation: string,
+    index: number,
+    sizeBytes?: number,
+    fetched = this.fetch(key, generation, index),
+  ): Promise<Uint8Array> {
+    const { client, keys, onLost } = this.#options;
+    const value = await fetched.catch((error: unknown) => {
       throw gone(generation, index, String(error), error);
     });
     if (value === null) {
@@ -61,6 +85,7 @@ export class RedisBodies {
     }
     const bytes = decodeBlock(generation, index, value as Buffer, sizeBytes);
     if (bytes !== undefined) return bytes;
+    const name = keys.of(key).block(generation, index);
     client.send(name, ['UNLINK', name]).catch(() => {});
     onLost(key, generation, true);
     throw gone(generation, index, 'it is damaged');

@@ -4,10 +4,13 @@
  */
 
 import { hash } from 'node:crypto';
+import { memoizeByText } from '../../http/collections.ts';
 import { slotOf } from './engine-links.ts';
 
 /** Number of buckets. Each has an index of its own, and a slot of a Cluster; a removal by tag or prefix asks them all. */
 export const BUCKETS = 256;
+/** Number of cache keys whose names are remembered, at least. */
+const MEMOIZED_KEYS = 1000;
 const SLOTS_PER_BUCKET = 16_384 / BUCKETS;
 
 /** The names of the keys of one entry. */
@@ -62,7 +65,8 @@ export function createRedisKeys(prefix: string): RedisKeys {
   const tagOf = (bucket: number) => `${prefix}{${bucketTags[bucket]}}`;
   const buckets = new Map(bucketTags.map((tag, bucket) => [tag, bucket]));
   const begin = `${prefix}{`;
-  const of = (key: string): EntryKeys => {
+  // A request from the engine needs the names two or three times.
+  const of = memoizeByText(MEMOIZED_KEYS, (key: string): EntryKeys => {
     const digest = hash('sha256', key, 'buffer');
     const bucket = (digest[16] ?? 0) % BUCKETS;
     const tag = tagOf(bucket);
@@ -74,7 +78,7 @@ export function createRedisKeys(prefix: string): RedisKeys {
       lease: `${tag}:l:${name}`,
       block: (generation, index) => `${tag}:b:${generation}:${index}`,
     };
-  };
+  });
   return {
     of,
     index: (bucket) => `${tagOf(bucket)}:i`,

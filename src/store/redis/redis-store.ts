@@ -100,6 +100,10 @@ export function openRedisStore(options: RedisStoreOptions): Store {
   return new RedisStore(options);
 }
 
+function wholeSeconds(ms: number): number {
+  return Math.floor(ms / 1000);
+}
+
 /** When a generation was last used, and last extended, in epoch milliseconds. */
 interface Use {
   usedAt: number;
@@ -259,7 +263,7 @@ class RedisStore implements Store {
 
   usedAt(generation: string): number | undefined {
     const { usedAt = 0 } = this.#uses.get(generation) ?? {};
-    return usedAt === 0 ? undefined : Math.floor(usedAt / 1000) * 1000;
+    return usedAt === 0 ? undefined : wholeSeconds(usedAt) * 1000;
   }
 
   blocksInMemory(): SpanSet {
@@ -312,16 +316,20 @@ class RedisStore implements Store {
         this.#noteUse(key, generation);
         return undefined;
       },
-      open: () => this.#open(key, generation),
+      open: (first) => this.#open(key, generation, first),
       readPresence: () => this.#readPresence(key, generation),
     };
   }
 
-  async #open(key: string, recorded: RecordedGeneration): Promise<EntryReader> {
+  async #open(key: string, recorded: RecordedGeneration, first = -1): Promise<EntryReader> {
     const { generation, sizeBytes } = recorded;
-    await this.#requireThere(key, generation);
-    this.#noteUse(key, recorded);
     const count = Math.ceil(sizeBytes / this.blockSizeBytes);
+    const isThere = this.#requireThere(key, generation);
+    // Both commands leave in one write, and come back in one wait.
+    let early = first >= 0 && first < count ? this.#bodies.fetch(key, generation, first) : undefined;
+    early?.catch(() => {});
+    await isThere;
+    this.#noteUse(key, recorded);
     const letGo = this.#bodies.hold(key, generation, count);
     let isOpen = true;
     return {
@@ -329,7 +337,9 @@ class RedisStore implements Store {
       readBlock: async (index) => {
         if (index >= count) throw new ProxyError('bytes_gone', { detail: `There is no block ${index}.` });
         const length = spanSize(spanOfBlock(index, this.blockSizeBytes, sizeBytes));
-        return this.#bodies.read(key, generation, index, length);
+        const fetched = index === first ? early : undefined;
+        if (fetched !== undefined) early = undefined;
+        return this.#bodies.read(key, generation, index, length, fetched);
       },
       close: () => {
         if (isOpen) letGo();
@@ -576,6 +586,8 @@ class RedisStore implements Store {
   #noteUse(key: string, { generation, sizeBytes }: RecordedGeneration): void {
     const now = this.#options.now();
     const use = this.#uses.get(generation) ?? { usedAt: 0, extendedAt: Number.NEGATIVE_INFINITY };
+    // Every hit comes here. Seconds are all that anyone reads, and a table that is changed at each hit grows old garbage.
+    if (wholeSeconds(use.usedAt) === wholeSeconds(now)) return;
     use.usedAt = now;
     // The last one used is the last one in the map.
     this.#uses.delete(generation);

@@ -273,9 +273,10 @@ class MemoryBefore implements TieredStore {
     if (this.#blocks.isWanted(entry.generation, index, this.blockSizeBytes)) void this.#readIntoMemory(entry, index);
   }
 
-  async open(entry: StoredEntry): Promise<EntryReader> {
+  async open(entry: StoredEntry, first?: number): Promise<EntryReader> {
     const { key, generation } = entry;
-    const reader = await this.unlessGone(key, entry.open());
+    const isKept = first !== undefined && this.#memory.hasBlock(generation, first);
+    const reader = await this.unlessGone(key, entry.open(isKept ? undefined : first));
     let position: number | undefined;
     return {
       peekBlock: (index) => this.#blocks.peekOpened(generation, reader, index),
@@ -377,8 +378,8 @@ class TieredEntry implements StoredEntry {
     this.#below.giveBack?.(bytes);
   }
 
-  open(): Promise<EntryReader> {
-    return this.#store.open(this.#below);
+  open(first?: number): Promise<EntryReader> {
+    return this.#store.open(this.#below, first);
   }
 
   readPresence(): Promise<SpanSet> {
