@@ -88,7 +88,12 @@ async function soak({ seconds, seed, rate, reportDir }: Options): Promise<SoakRe
   await mkdir(reportDir, { recursive: true });
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-soak-'));
   const hasDisk = process.platform === 'linux' && process.getuid?.() === 0 && mayMount();
-  if (!hasDisk) console.log('SKIPPED: the full disk, which needs root on Linux and the right to mount');
+  if (!hasDisk) {
+    const sentence = 'the full disk needs root on Linux and the right to mount';
+    const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
+    if (required === '1') throw new Error(sentence);
+    console.log(`SKIPPED: ${sentence}`);
+  }
   try {
     await using disk = hasDisk ? await mountSmallDisk(diskBytes) : undefined;
     const history = new History();
