@@ -4,10 +4,11 @@ import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { siteName } from './clients.ts';
-import { type Kind, pathOf, soakFiles, tagsOf } from './content.ts';
+import { type Kind, pathOf, type SoakFile, soakFiles, tagsOf } from './content.ts';
 import type { Excuses } from './excuses.ts';
 import type { Findings } from './findings.ts';
 import type { History } from './history.ts';
+import type { Load } from './load.ts';
 import type { OriginState, SoakOrigins } from './origins.ts';
 import { type Disturbance, type DisturbanceKind, describeDisturbance, faultyKinds } from './plan.ts';
 import type { SoakServer } from './server.ts';
@@ -32,6 +33,7 @@ export interface DisturbParts {
   readonly history: History;
   readonly excuses: Excuses;
   readonly findings: Findings;
+  readonly load: Pick<Load, 'askAround'>;
   /** A directory on the disk of the store, which may be filled; undefined where that disk is not of our own. */
   readonly diskDir: string | undefined;
 }
@@ -104,7 +106,7 @@ export class Disturbances {
 
   #perform(disturbance: Disturbance): Promise<void> {
     const { kind, file } = disturbance;
-    const { server } = this.#parts;
+    const { server, load } = this.#parts;
     switch (kind) {
       case 'origin cut':
         return this.#cut(file.kind);
@@ -127,17 +129,20 @@ export class Disturbances {
       case 'kill':
         return this.#kill();
       case 'purge URL':
-      case 'purge URL softly':
-        return this.#purge(disturbance, { url: `http://${siteName}${pathOf(file)}` }, (each) => each === file);
+      case 'purge URL softly': {
+        const url = `http://${siteName}${pathOf(file)}`;
+        return load.askAround('keep', file, () => this.#purge(disturbance, { url }, (each) => each === file));
+      }
       case 'purge prefix': {
         const prefix = `/${file.kind}/${file.freshSeconds}/`;
-        return this.#purge(disturbance, { prefix: `http://${siteName}${prefix}` }, (each) =>
-          pathOf(each).startsWith(prefix),
-        );
+        const url = `http://${siteName}${prefix}`;
+        const isBelow = (each: SoakFile): boolean => pathOf(each).startsWith(prefix);
+        return load.askAround('keep', file, () => this.#purge(disturbance, { prefix: url }, isBelow));
       }
       case 'purge tag': {
         const [, tag = ''] = tagsOf(file);
-        return this.#purge(disturbance, { tag }, (each) => tagsOf(each).includes(tag));
+        const isTagged = (each: SoakFile): boolean => tagsOf(each).includes(tag);
+        return load.askAround('keep', file, () => this.#purge(disturbance, { tag }, isTagged));
       }
     }
   }
@@ -190,13 +195,12 @@ export class Disturbances {
     }
   }
 
-  async #purge(
-    { kind }: Disturbance,
-    selector: object,
-    isSelected: (file: (typeof soakFiles)[number]) => boolean,
-  ): Promise<void> {
+  async #purge(disturbance: Disturbance, selector: object, isSelected: (file: SoakFile) => boolean): Promise<void> {
     const { server, history, findings, excuses } = this.#parts;
+    const { kind } = disturbance;
     const isSoft = kind === 'purge URL softly';
+    // New content, so that a response from before the purge can be told from one after it.
+    history.change(pathOf(disturbance.file), Date.now());
     const before = soakFiles.filter(isSelected).map((file) => [file, history.currentOf(pathOf(file))] as const);
     const askedAt = Date.now();
     const { status, text } = await server.admin('POST', '/api/v1/purge', {

@@ -1,6 +1,5 @@
 /** Sends the mixed load, and checks every response. */
 
-import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AnswerCheck } from './answer-check.ts';
@@ -166,7 +165,7 @@ export class Load {
       case 'crowd':
         return void (await Promise.all(Array.from({ length: crowdSize }, () => ask({}, whole))));
       case 'post':
-        return this.#post(transport, file);
+        return this.askAround(transport, file, () => this.#post(transport, file));
       case 'playlist':
         return this.#play(transport, file);
       case 'idle':
@@ -194,7 +193,17 @@ export class Load {
     await ask({ range: `bytes=${bytes - 1}-`, 'if-range': etag }, { statuses: [200, 206] });
   }
 
-  /** An upload: whatever was stored before it must not be served after its response. */
+  /**
+   * Asks for a file, performs an operation that removes it, and asks again: what was stored before the operation must not be
+   * served after it.
+   */
+  async askAround(transport: Transport, file: SoakFile, operation: () => Promise<void>): Promise<void> {
+    await this.#ask(transport, file, {}, { statuses: [200] });
+    await operation();
+    await this.#ask(transport, file, {}, { statuses: [200] });
+  }
+
+  /** Uploads a file, which gives it a new version at its origin. */
   async #post(transport: Transport, file: SoakFile): Promise<void> {
     const { clients, history, excuses, findings } = this.#parts;
     const path = pathOf(file);
@@ -248,7 +257,7 @@ export class Load {
     socket.write(Buffer.from(head.bytes, 'latin1'));
     // Some heads leave the server waiting for more, so this client says that no more comes.
     socket.end();
-    await once(socket, 'close');
+    await new Promise<void>((resolve) => void socket.once('close', () => resolve()));
     this.#outcomes.refused += 1;
     if (/^HTTP\/1\.1 (?:4\d\d|505|501) /.test(answer) || answer === '') return;
     findings.add('hostile', `${head.name}: ${JSON.stringify(answer.slice(0, 200))}`);

@@ -106,7 +106,7 @@ async function soak({ seconds, seed, rate, reportDir }: Options): Promise<SoakRe
     const clients = new Clients(server.plainUrl, server.tlsUrl);
     const load = new Load({ clients, history, excuses, findings, random: seededRandom(seed) });
     const diskDir = disk?.dir;
-    const disturbances = new Disturbances({ server, origins, history, excuses, findings, diskDir });
+    const disturbances = new Disturbances({ server, origins, history, excuses, findings, load, diskDir });
     const sampler = new Sampler(server, load);
 
     const before = [processSeconds(server.pid) ?? 0, process.cpuUsage()] as const;

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -61,12 +61,16 @@ export async function startSoakServer(
   };
   await writeConfig();
   const logFile = join(dir, 'rangeway.log');
+  // The log of an earlier run would name other ports. The processes append.
+  writeFileSync(logFile, '');
   const log = openSync(logFile, 'a');
   const child = spawn(process.execPath, [join(projectDirectory, 'bin/rangeway.js'), '--config', configFile], {
     stdio: ['ignore', log, log],
     env: { ...process.env, ...adminEnvironment },
   });
   closeSync(log);
+  // A soak that fails itself leaves no server behind.
+  process.once('exit', () => child.kill('SIGKILL'));
   const waitFor = (pattern: RegExp) => waitForLog(child, logFile, pattern);
   const [, plainUrl = '', tlsUrl = ''] = await waitFor(/ready on (http:[^\s",]+) and (https:[^\s",]+),/);
   const admin = await findAdmin({ waitFor });
