@@ -2,7 +2,12 @@
 
 import { once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http';
-import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect as connectHttp2,
+  type OutgoingHttpHeaders,
+} from 'node:http2';
 import { request as requestHttps, Agent as TlsAgent } from 'node:https';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -42,7 +47,7 @@ export class Clients {
     close: new Agent({ keepAlive: false }),
     tls: new TlsAgent({ keepAlive: true, maxSockets: 8, ca: testAuthority }),
   };
-  #session: { readonly session: ClientHttp2Session; readonly begunAt: number } | undefined;
+  #session: Http2Connection | undefined;
 
   constructor(plain: string, tls: string) {
     this.#plain = new URL(plain);
@@ -68,7 +73,7 @@ export class Clients {
 
   /** Closes all connections. */
   close(): void {
-    this.#session?.session.close();
+    this.#session?.retire();
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }
 
@@ -99,12 +104,13 @@ export class Clients {
   }
 
   async #askHttp2({ method, path, fields }: Asked): Promise<Answered> {
-    const session = this.#openSession();
-    const stream = session.request(
-      { ':method': method, ':path': path, ':scheme': 'https', ':authority': siteName, ...fields },
-      { endStream: true },
-    );
-    stream.on('error', () => {});
+    const stream = this.#openSession().request({
+      ':method': method,
+      ':path': path,
+      ':scheme': 'https',
+      ':authority': siteName,
+      ...fields,
+    });
     const [headers] = (await Promise.race([
       once(stream, 'response'),
       // A session that is gone closes its streams, which emits no error.
@@ -119,16 +125,52 @@ export class Clients {
     };
   }
 
-  #openSession(): ClientHttp2Session {
+  #openSession(): Http2Connection {
     const known = this.#session;
-    const isUsable = known !== undefined && !known.session.closed && !known.session.destroyed;
-    if (isUsable && Date.now() - known.begunAt < sessionLifeMs) return known.session;
-    // Its streams go on to their ends.
-    known?.session.close();
-    const session = connectHttp2(`https://${siteName}:${this.#tls.port}`, { ca: testAuthority, family: 4 } as object);
-    session.on('error', () => {});
-    this.#session = { session, begunAt: Date.now() };
-    return session;
+    if (known?.isUsable(Date.now() - sessionLifeMs)) return known;
+    known?.retire();
+    this.#session = new Http2Connection(`https://${siteName}:${this.#tls.port}`);
+    return this.#session;
+  }
+}
+
+/** A connection of HTTP/2, which is closed once it is retired and its last stream is read. */
+class Http2Connection {
+  readonly #session: ClientHttp2Session;
+  readonly #begunAt = Date.now();
+  #streams = 0;
+  #isRetired = false;
+
+  constructor(url: string) {
+    this.#session = connectHttp2(url, { ca: testAuthority, family: 4 } as object);
+    this.#session.on('error', () => {});
+  }
+
+  /** Whether it is open, and was begun after a time. */
+  isUsable(earliest: number): boolean {
+    return !this.#session.closed && !this.#session.destroyed && this.#begunAt > earliest;
+  }
+
+  /** Opens a stream without a body. */
+  request(headers: OutgoingHttpHeaders): ClientHttp2Stream {
+    const stream = this.#session.request(headers, { endStream: true });
+    this.#streams += 1;
+    stream.on('error', () => {});
+    stream.once('close', () => {
+      this.#streams -= 1;
+      this.#closeIfUnused();
+    });
+    return stream;
+  }
+
+  /** Has it closed after its last stream: Node's client loses what is unread when the server ends a connection with GOAWAY. */
+  retire(): void {
+    this.#isRetired = true;
+    this.#closeIfUnused();
+  }
+
+  #closeIfUnused(): void {
+    if (this.#isRetired && this.#streams === 0) this.#session.close();
   }
 }
 

@@ -22,11 +22,15 @@ export class Findings {
   readonly #counts = new Map<AnswerRule, number>();
   readonly #examples = new Map<AnswerRule, string[]>();
 
-  /** Notes that a rule was broken, with a sentence that says how. */
+  /** Notes that a rule was broken, with a sentence that says how, and prints it. */
   add(rule: AnswerRule, sentence: string): void {
     this.#counts.set(rule, this.countOf(rule) + 1);
     const examples = this.#examples.get(rule) ?? [];
-    if (examples.length < mostExamples) examples.push(`${new Date().toISOString()} ${sentence}`);
+    const dated = `${new Date().toISOString()} ${sentence}`;
+    if (examples.length < mostExamples) {
+      examples.push(dated);
+      console.log(`${rule}: ${sentence.slice(0, 600)}`);
+    }
     this.#examples.set(rule, examples);
   }
 
