@@ -44,6 +44,9 @@ interface Options {
   readonly summary: string | undefined;
 }
 
+// The server is ended and the disk unmounted at an exit, which a signal alone is not.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+
 const options = readOptions();
 const report = await soak(options);
 await mkdir(options.reportDir, { recursive: true });

@@ -73,7 +73,10 @@ export async function startSoakServer(
   process.once('exit', () => child.kill('SIGKILL'));
   const waitFor = (pattern: RegExp) => waitForLog(child, logFile, pattern);
   const [, plainUrl = '', tlsUrl = ''] = await waitFor(/ready on (http:[^\s",]+) and (https:[^\s",]+),/);
-  const admin = await findAdmin({ waitFor });
+  const ask = await findAdmin({ waitFor });
+  // A server that is gone is a finding about the server, not a failure of the soak.
+  const admin: AskAdmin = (...request) =>
+    ask(...request).catch((error: unknown) => ({ status: 0, text: String(error), json: undefined }));
   return {
     pid: child.pid ?? 0,
     plainUrl,
@@ -83,7 +86,7 @@ export async function startSoakServer(
     isRunning: () => child.exitCode === null && child.signalCode === null,
     async workers() {
       const { json } = await admin('GET', '/api/v1/status');
-      const workers = json.workers as readonly { readonly pid: number; readonly state: string }[];
+      const workers = (json?.workers ?? []) as readonly { readonly pid: number; readonly state: string }[];
       return workers.filter(({ state }) => state === 'serving').map(({ pid }) => pid);
     },
     rewriteConfig() {
