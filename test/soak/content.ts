@@ -60,7 +60,7 @@ export interface SoakFile {
   readonly kind: Kind;
   /** Its max-age in seconds; 0: it states no lifetime at all. */
   readonly freshSeconds: number;
-  /** The length of the first version in bytes; each later version is a byte longer, except in a text. */
+  /** The length of the first version in bytes; each later version is a byte longer; those of a text are equally long. */
   readonly sizeBytes: number;
   readonly file: number;
 }
@@ -149,7 +149,8 @@ export function textBody({ kind, sizeBytes, file }: SoakFile, version: number, c
 
 function textOf(kind: Kind, file: number, version: number, sizeBytes: number): string {
   if (kind !== 'playlist') {
-    const line = `line of file ${file} in version ${version}\n`;
+    // All versions are equally long, so that a range inside one is inside each.
+    const line = `line of file ${file} in version ${String(version).padStart(6, '0')}\n`;
     return line.repeat(Math.ceil(sizeBytes / line.length));
   }
   const segments = Array.from({ length: listedSegments }, (_, at) => {

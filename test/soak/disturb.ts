@@ -46,7 +46,6 @@ export class Disturbances {
   readonly #skipped = new Set<DisturbanceKind>();
   #isOver = false;
   kills = 0;
-  reloads = 0;
 
   constructor(parts: DisturbParts) {
     this.#parts = parts;
@@ -166,7 +165,6 @@ export class Disturbances {
   async #reload(request: () => Promise<void>): Promise<void> {
     await this.#parts.server.rewriteConfig();
     await request();
-    this.reloads += 1;
   }
 
   async #kill(): Promise<void> {
@@ -210,7 +208,7 @@ export class Disturbances {
     if (status === 200) {
       // A response that is only expired may still be used where its origin fails, so nothing certain follows for it.
       if (!isSoft) for (const [file, version] of before) history.removeBefore(pathOf(file), version);
-    } else if (status !== 503 || !excuses.explain('ranged', askedAt, Date.now())) {
+    } else if (status !== 503 || !excuses.explain(undefined, askedAt, Date.now())) {
       findings.add('operations', `${kind} ${JSON.stringify(selector)}: ${status} ${text}`);
     }
   }

@@ -25,8 +25,11 @@ export class Excuses {
     };
   }
 
-  /** Returns whether something explains that a request between these times ended early or with an error. */
-  explain(kind: Kind, from: number, until: number): boolean {
+  /**
+   * Returns whether something explains that a request between these times ended early or with an error. Without a kind, only a
+   * fault of the server itself does.
+   */
+  explain(kind: Kind | undefined, from: number, until: number): boolean {
     return this.#all.some((excuse) => (excuse.kind ?? kind) === kind && excuse.from <= until && from <= excuse.until);
   }
 }

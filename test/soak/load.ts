@@ -30,7 +30,7 @@ const mostClients = 150;
 /** How long a client is idle at most, in milliseconds; less than the keep-alive of the server. */
 const longestIdleMs = 25_000;
 const crowdSize = 6;
-/** The longest time that a slow reader takes, in pauses of 50 ms. */
+/** The shortest pause of a slow reader after each chunk, in milliseconds. */
 const slowPauseMs = 50;
 
 /** What one request got. */
@@ -88,11 +88,6 @@ export class Load {
     };
   }
 
-  /** Number of clients that are under way. */
-  get clients(): number {
-    return this.#running.size;
-  }
-
   /** Returns the times to the heads of responses since the last call, in milliseconds. */
   takeHeadTimes(): readonly number[] {
     const taken = this.#headTimesMs;
@@ -125,7 +120,11 @@ export class Load {
   #start(visit: Visit): void {
     const { action } = visit;
     this.#actions.set(action, (this.#actions.get(action) ?? 0) + 1);
-    const visited: Promise<void> = this.#visit(visit).finally(() => this.#running.delete(visited));
+    const fail = (error: unknown) =>
+      this.#parts.findings.add('whole', `a client failed at "${action}": ${String(error)}`);
+    const visited: Promise<void> = this.#visit(visit)
+      .catch(fail)
+      .finally(() => this.#running.delete(visited));
     this.#running.add(visited);
   }
 

@@ -160,12 +160,14 @@ describe('the excuses for a cut', () => {
   excuses.begin('ranged', 10_000)(12_000);
   excuses.begin(undefined, 90_000);
 
-  it.each<[string, 'ranged' | 'slow', number, number, boolean]>([
+  it.each<[string, 'ranged' | 'slow' | undefined, number, number, boolean]>([
     ['a request before the fault', 'ranged', 8000, 9999, false],
     ['a request that the fault meets', 'ranged', 8000, 10_000, true],
     ['a request in the aftermath', 'ranged', 32_000, 33_000, true],
     ['a request after the aftermath', 'ranged', 32_001, 33_000, false],
     ['a request to another origin', 'slow', 11_000, 12_000, false],
+    ['an operation during a fault of an origin', undefined, 11_000, 12_000, false],
+    ['an operation during a fault of the server', undefined, 99_000, 99_001, true],
     ['any request during a fault of the server that goes on', 'slow', 99_000, 99_001, true],
   ])('%s', (_, kind, from, until, expected) => expect(excuses.explain(kind, from, until)).toBe(expected));
 });
@@ -239,6 +241,16 @@ describe('the plan', () => {
     const text = playlist === undefined ? '' : textBody(playlist, 5, 'identity').toString();
     expect(segmentsIn(text).map(fileAt)).toEqual([expect.anything(), expect.anything(), expect.anything()]);
   });
+
+  it.each(soakFiles.filter(({ kind }) => kind !== 'playlist'))(
+    'has no version of %j that is shorter than the first',
+    (each) => {
+      const first = versionOf(each, 0).sizeBytes;
+      for (const version of [1, 9, 10, 99, 100, 12_345]) {
+        expect(versionOf(each, version).sizeBytes).toBeGreaterThanOrEqual(first);
+      }
+    },
+  );
 
   it('has every hostile head, and random bytes', () => {
     const names = new Set(Array.from({ length: 100 }, (_, at) => hostileHead([at / 100, 0.3, 0.7]).name));
