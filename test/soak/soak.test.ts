@@ -242,15 +242,14 @@ describe('the plan', () => {
     expect(segmentsIn(text).map(fileAt)).toEqual([expect.anything(), expect.anything(), expect.anything()]);
   });
 
-  it.each(soakFiles.filter(({ kind }) => kind !== 'playlist'))(
-    'has no version of %j that is shorter than the first',
-    (each) => {
+  it('has no version that is shorter than the first', () => {
+    for (const each of soakFiles) {
       const first = versionOf(each, 0).sizeBytes;
       for (const version of [1, 9, 10, 99, 100, 12_345]) {
-        expect(versionOf(each, version).sizeBytes).toBeGreaterThanOrEqual(first);
+        expect(versionOf(each, version).sizeBytes, pathOf(each)).toBeGreaterThanOrEqual(first);
       }
-    },
-  );
+    }
+  });
 
   it('has every hostile head, and random bytes', () => {
     const names = new Set(Array.from({ length: 100 }, (_, at) => hostileHead([at / 100, 0.3, 0.7]).name));
