@@ -32,6 +32,7 @@ export interface DisturbParts {
   readonly origins: SoakOrigins;
   readonly history: History;
   readonly excuses: Excuses;
+  readonly fullDisks: Excuses;
   readonly findings: Findings;
   readonly load: Pick<Load, 'askAround'>;
   /** A directory on the disk of the store, which may be filled; undefined where that disk is not of our own. */
@@ -182,6 +183,7 @@ export class Disturbances {
   /** Writes a file until the disk has no byte left, and removes it after a while. */
   async #fillDisk(): Promise<void> {
     const path = join(this.#parts.diskDir ?? '', 'filler');
+    const end = this.#parts.fullDisks.begin(undefined, Date.now());
     const file = await open(path, 'w');
     try {
       const piece = Buffer.alloc(1024 * 1024);
@@ -190,6 +192,7 @@ export class Disturbances {
     } finally {
       await file.close();
       await rm(path);
+      end(Date.now());
     }
   }
 

@@ -58,6 +58,8 @@ export interface LoadParts {
   readonly clients: Clients;
   readonly history: History;
   readonly excuses: Excuses;
+  /** The times in which the disk was full. */
+  readonly fullDisks: Excuses;
   readonly findings: Findings;
   readonly random: Random;
 }
@@ -292,7 +294,7 @@ export class Load {
   }
 
   async #check(exchange: Exchange, answered: Answered, answeredAt: number): Promise<Result> {
-    const { findings } = this.#parts;
+    const { findings, fullDisks } = this.#parts;
     const { name, file, expectation } = exchange;
     const { status, headers } = answered;
     const { leaveAt, pauseMs = 0, keepsText = false, method = 'GET' } = expectation;
@@ -314,7 +316,7 @@ export class Load {
     this.#judgeVersion(exchange, check.expected.version.version, answeredAt);
     // Of a body without a length that cannot be stored, a range is not known to be there: Range is ignored (RFC 9110 §14.2).
     const isUnstored =
-      !kinds[file.kind].hasLength && status === 200 && /store-unavailable/.test(cacheStatusOf(headers));
+      !kinds[file.kind].hasLength && status === 200 && fullDisks.explain(undefined, exchange.askedAt, Date.now());
     if (!expectation.statuses.includes(status) && !isUnstored)
       findings.add('status', `${name}: ${status}; ${JSON.stringify(headers)}`);
     const kept: Buffer[] = [];

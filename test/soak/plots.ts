@@ -32,7 +32,7 @@ const mostPoints = 240;
 
 const style = `
     text { font: 11px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 }
-    .axis { stroke: #59636e; stroke-opacity: .35 } .line { fill: none; stroke-width: 1.3 }
+    .axis { fill: none; stroke: #59636e; stroke-opacity: .35 } .line { fill: none; stroke-width: 1.3 }
     .l0 { stroke: #0969da } .l1 { stroke: #bf8700 } .l2 { stroke: #cf222e } .l3 { stroke: #8250df }
     .m0 { stroke: #cf222e } .m1 { stroke: #8250df } .m2 { stroke: #1a7f37 } .m3 { stroke: #bf8700 } .m4 { stroke: #57606a }
     .mark { stroke-opacity: .45 }
@@ -95,6 +95,7 @@ function drawPlot({ title, lines, format }: Plot, timesMs: readonly number[], en
   });
   let nameX = left + title.length * 6.6 + 12;
   const names = thin.map(({ name }, at) => {
+    if (name === '') return '';
     const x = round(nameX);
     nameX += 24 + name.length * 6.2;
     return `<path class="l${at % 4}" stroke-width="2" d="M${x} ${y - 9}h10" /><text x="${x + 13}" y="${y - 5}">${escaped(name)}</text>`;

@@ -106,10 +106,11 @@ async function soak({ seconds, seed, rate, reportDir }: Options): Promise<SoakRe
     await using server = await startSoakServer(reportDir, storeDir, urls);
     const findings = new Findings();
     const excuses = new Excuses();
+    const fullDisks = new Excuses();
     const clients = new Clients(server.plainUrl, server.tlsUrl);
-    const load = new Load({ clients, history, excuses, findings, random: seededRandom(seed) });
+    const load = new Load({ clients, history, excuses, fullDisks, findings, random: seededRandom(seed) });
     const diskDir = disk?.dir;
-    const disturbances = new Disturbances({ server, origins, history, excuses, findings, load, diskDir });
+    const disturbances = new Disturbances({ server, origins, history, excuses, fullDisks, findings, load, diskDir });
     const sampler = new Sampler(server, load);
 
     const before = [processSeconds(server.pid) ?? 0, process.cpuUsage()] as const;
