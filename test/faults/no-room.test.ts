@@ -10,7 +10,8 @@ import { openVersionedOrigin, pathOf } from '../support/origins/versioned-origin
 import { faultRounds } from '../support/processes/fault-rounds.ts';
 import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/processes/process-remains.ts';
 import { startProxy } from '../support/processes/rangeway-process.ts';
-import { itAsRoot, mountSmallDisk, startUnprivilegedProxy, unprivilegedId } from '../support/processes/root-only.ts';
+import { itAsRoot, startUnprivilegedProxy, unprivilegedId } from '../support/processes/root-only.ts';
+import { mountSmallDisk } from '../support/processes/small-disk.ts';
 import { storeLines } from '../support/stores/store-complaints.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 

@@ -605,13 +605,13 @@ class LocalEntry implements StoredEntry {
     this.#body?.entry?.giveBack?.(bytes);
   }
 
-  async open(): Promise<EntryReader> {
+  async open(first?: number): Promise<EntryReader> {
     const { key, generation, sizeBytes } = this;
     const body = await this.#tier.acquire({ key, generation, sizeBytes, tags: this.metadata.tags });
     this.#body = body;
     this.#below.peekBlock(0);
     try {
-      return new LocalReader(this.#tier, this.#below, body, await this.#openBelow(body));
+      return new LocalReader(this.#tier, this.#below, body, await this.#openBelow(body, first));
     } catch (error) {
       this.#tier.release(body);
       throw error;
@@ -619,10 +619,10 @@ class LocalEntry implements StoredEntry {
   }
 
   /** Opens the entry in the engine where blocks may be needed from there: they then stay for the reader. */
-  async #openBelow(body: LocalBody): Promise<EntryReader | undefined> {
+  async #openBelow(body: LocalBody, first: number | undefined): Promise<EntryReader | undefined> {
     if (body.isWhole && body.reader !== undefined) return undefined;
     try {
-      return await this.#below.open();
+      return await this.#below.open(first === undefined || body.has(first) ? undefined : first);
     } catch (error) {
       if (body.reader === undefined || !this.#tier.isEngineAway) throw error;
       return undefined;
