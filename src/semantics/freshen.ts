@@ -135,8 +135,9 @@ const validators = ['etag', 'last-modified'] as const;
 /**
  * Decides what a 200 to HEAD means for a stored response that could have been selected for that request. The stored response is
  * current as long as no received validator, no Content-Length and no name in Vary differs. A stored response of another status,
- * unless it is a fragment, is not current. One that was expired, or is known to be outdated, becomes valid again by a validator
- * only: an equal length proves nothing about its bytes. `sizeBytes` is the length of the stored body.
+ * unless it is a fragment, is not current. Without a validator and a Content-Length there is nothing to compare: the fields of the
+ * HEAD may be those of another version. A stored response that was expired, or is known to be outdated, becomes valid again by a
+ * validator only: an equal length proves nothing about its bytes. `sizeBytes` is the length of the stored body.
  */
 export function decideHeadEffect(stored: StoredResponse, sizeBytes: number, head: Fields): HeadEffect {
   const { status, fields, fragment, isInvalid, expiredAt } = stored;
@@ -148,6 +149,7 @@ export function decideHeadEffect(stored: StoredResponse, sizeBytes: number, head
   const wholeBytes = String(fragment?.wholeBytes ?? sizeBytes);
   const isSameLength = fieldLines(head, 'content-length').every((length) => length === wholeBytes);
   if (!isSuccess || !isSameVersion || !isSameLength || !mayFreshen(stored, head)) return 'invalidate';
+  if (validators.some((name) => hasField(head, name))) return 'freshen';
   const isEnded = isInvalid === true || expiredAt !== undefined;
-  return isEnded && !validators.some((name) => hasField(head, name)) ? 'none' : 'freshen';
+  return isEnded || !hasField(head, 'content-length') ? 'none' : 'freshen';
 }

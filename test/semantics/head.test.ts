@@ -12,8 +12,9 @@ describe('decideHeadEffect, RFC 9111 §4.3.5', () => {
     [[tag], [tag], 'freshen'],
     [[tag, modified], [tag, modified, 'Content-Length: 100'], 'freshen'],
     [[tag, modified], [tag], 'freshen'],
-    [[tag], [], 'freshen'],
-    [[], [], 'freshen'],
+    [[tag], [], 'none'],
+    [[], [], 'none'],
+    [[], ['Cache-Control: max-age=60'], 'none'],
     [[], ['Content-Length: 100'], 'freshen'],
     [[tag], ['ETag: "b"'], 'invalidate'],
     [[tag], ['ETag: W/"a"'], 'invalidate'],
@@ -25,6 +26,7 @@ describe('decideHeadEffect, RFC 9111 §4.3.5', () => {
     // A HEAD response with another Vary does not describe the stored variant.
     [['Vary: Accept', tag], [tag, 'Vary: Accept'], 'freshen'],
     [['Vary: Accept', tag], [tag], 'freshen'],
+    [['Vary: Accept', tag], ['Vary: Accept'], 'none'],
     [[tag], [tag, 'Vary: Accept'], 'invalidate'],
   ];
   it.each(rows)('stored %j, HEAD with %j: %s', (stored, head, effect) => {

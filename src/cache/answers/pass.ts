@@ -231,7 +231,7 @@ async function findLength(
     if (compareVersions(metadata, { fields, responseAt }, responseAt) === 'same') return true;
     const asked = { requestFields: inquiry.originFields, hasRange: true, policy: inquiry.policy };
     const reuse = decideReuse({ ...asked, stored: metadata, now: responseAt });
-    return reuse.kind === 'fresh' && decideHeadEffect(metadata, sizeBytes, fields) === 'freshen';
+    return reuse.kind === 'fresh' && decideHeadEffect(metadata, sizeBytes, fields) !== 'invalidate';
   });
   return same?.metadata.fragment?.wholeBytes ?? same?.sizeBytes;
 }
