@@ -121,6 +121,17 @@ export interface FillPolicy {
   readonly headLength: 'origin' | 'fetch';
   /** How often a broken transfer is resumed in a row without progress. */
   readonly resumeAttempts: number;
+  /** How a large representation is fetched by several transfers at a time; undefined where it is not. */
+  readonly parallel: ParallelPolicy | undefined;
+}
+
+/** The operator's settings for the parallel parts of a representation. */
+export interface ParallelPolicy {
+  /** Running transfers of one generation, with the one that the parts are taken from. */
+  readonly requests: number;
+  /** Shorter representations are not fetched in parts. */
+  readonly minBytes: number;
+  readonly partBytes: number;
 }
 
 /** The policy for exchanges that always go on without readers, however many the client has. */

@@ -63,6 +63,25 @@ const prefetch = z
     'Fetches the next segments of an HLS playlist or a DASH manifest into the store when a client asks for one of them, before its player asks for the next, one after the other; {} is enough. Without it, nothing is prefetched. Clients go first: a prefetch begins only while less than half of the connections of the origin are in use.',
   );
 
+const parallel = z
+  .strictObject({
+    requests: countOption(2, 16)
+      .default(4)
+      .describe('How many transfers of one representation run at a time, the first one included.'),
+    minBytes: size({ min: '1MB', max: '1000TB' })
+      .prefault('16MiB')
+      .describe('The length from which a representation is fetched like this.'),
+    partBytes: size({ min: '1MB', max: '1GB' })
+      .prefault('4MiB')
+      .describe(
+        'The bytes of one part. Shorter parts arrive closer to the order in which a client reads; each costs one round trip to the origin.',
+      ),
+  })
+  .optional()
+  .describe(
+    'Fetches a large representation by several range requests at a time, for lines on which one connection is slow; {} is enough. Without it, one transfer brings what a client reads in order. The origin must send ranges, and a strong validator. The parts use at most half of the connections that the client may have.',
+  );
+
 const fill = z
   .strictObject({
     onAbort: z
@@ -114,6 +133,7 @@ const fill = z
         'How long "bytes=0-", and HEAD of a body that is being fetched, wait for a length that the origin does not state beforehand. After that the whole body is sent as it arrives, and HEAD is answered without a length. Other ranges that need the length wait until it is known.',
       ),
     prefetch,
+    parallel,
   })
   .prefault({})
   .describe('Transfers from the origin into the store.');
@@ -193,6 +213,16 @@ export const routeSchema = z
         const message = 'is a field of the signature that origin.signing makes';
         context.addIssue({ code: 'custom', path: ['fields', 'toOrigin', option, name], message });
       }
+    }
+  })
+  .superRefine(({ cache, fill: { parallel: wanted }, origin }, context) => {
+    if (wanted === undefined) return;
+    const complain = (message: string) => context.addIssue({ code: 'custom', path: ['fill', 'parallel'], message });
+    if (!cache.enabled) complain('needs cache.enabled');
+    if (origin.ranges === 'never') complain('needs origin.ranges "auto" or "always"');
+    const share = origin.connectionsPerClient ?? Math.ceil(origin.connections / 4);
+    if (origin.protocol === 'http1' && Math.min(share, origin.connections) < 4) {
+      complain('needs four origin.connectionsPerClient: half are for other requests of the client');
     }
   });
 

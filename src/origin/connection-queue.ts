@@ -1,6 +1,6 @@
 /** Queues requests that wait for a connection: clients take turns, and no client holds more than its share of the connections. */
 
-import type { ProxyError } from '../http/proxy-error.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import type { ChargedClients } from './origin.ts';
 
 /** The maximum numbers of running requests. */
@@ -58,6 +58,13 @@ export class ConnectionQueue {
     if (client !== undefined && this.#heldBy(client) >= this.#rules.perClient()) return false;
     this.#hold(client);
     return true;
+  }
+
+  /** Takes a connection as `takeFree` does, if half of all connections, and half of the share of the client, stay free for other requests. */
+  takeSpare(client: Client): boolean {
+    const held = this.#heldBy(client) + 1;
+    const isShort = 2 * (this.#busy + 1) > this.#rules.connections || 2 * held > this.#rules.perClient();
+    return !isShort && this.takeFree(client);
   }
 
   #hold(client: Client): void {
@@ -141,10 +148,16 @@ class Place implements Turn {
   begin(send: Send): void {
     if (this.#state !== 'new') return;
     const client = this.#charged?.client;
-    if (this.#queue.takeFree(client)) {
+    const isSpare = this.#charged?.isSpare === true;
+    if (isSpare ? this.#queue.takeSpare(client) : this.#queue.takeFree(client)) {
       this.#state = 'busy';
       this.#holder = client;
       send();
+      return;
+    }
+    if (isSpare) {
+      this.#state = 'over';
+      send(new ProxyError('origin_busy', { detail: 'no connection to spare' }));
       return;
     }
     this.#state = 'waiting';

@@ -18,6 +18,11 @@ export interface ChargedClients {
   headClients?: (() => readonly string[]) | undefined;
   /** Returns why a client may not begin the transfer; asked where the request has waited. Absent where no limit applies. */
   whyNotBegin?: ((client: string) => ProxyError | undefined) | undefined;
+  /**
+   * Whether the transfer only makes another one faster. It begins at once, with a connection that no other request is likely to need,
+   * or fails with `origin_busy`.
+   */
+  readonly isSpare?: boolean;
   /** Called with each further client that wants the transfer. Set by the connection queue while the request waits there. */
   onWanted?: ((client: string) => void) | undefined;
 }

@@ -206,6 +206,7 @@ function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
     openRanges: fill.openRanges,
     headLength: fill.headLength,
     resumeAttempts: fill.resumeAttempts,
+    parallel: fill.parallel,
   };
 }
 

@@ -266,6 +266,7 @@ const table = {
   rangeway_fills_running: gauge('Transfers from origins into the store (fills) that are running.'),
   rangeway_fills_total: counter('Fills that have ended, by result.', ['result']),
   rangeway_fill_resumptions_total: counter('Resumptions of fills that broke off.'),
+  rangeway_fill_parts_total: counter('Fills that brought a part beside another fill (fill.parallel).'),
   rangeway_fill_received_bytes_total: counter('Body bytes received by fills that have ended.'),
   rangeway_fill_duration_seconds: histogram('Duration of fills in seconds.', []),
 
@@ -488,6 +489,7 @@ class OriginCounters {
   readonly #fillsRunning = new Counts(metricKinds.rangeway_fills_running);
   readonly #fills = new Counts(metricKinds.rangeway_fills_total);
   readonly #resumptions = new Counts(metricKinds.rangeway_fill_resumptions_total);
+  readonly #parts = new Counts(metricKinds.rangeway_fill_parts_total);
   readonly #fillBytes = new Counts(metricKinds.rangeway_fill_received_bytes_total);
   readonly #fillDurations = new Spreads(metricKinds.rangeway_fill_duration_seconds, secondsBounds);
   readonly #prefetches = new Counts(metricKinds.rangeway_prefetches_total);
@@ -504,6 +506,7 @@ class OriginCounters {
     this.#fillsRunning,
     this.#fills,
     this.#resumptions,
+    this.#parts,
     this.#fillBytes,
     this.#fillDurations,
     this.#prefetches,
@@ -547,10 +550,11 @@ class OriginCounters {
     this.#revalidations.of(result).value += 1;
   }
 
-  endFill({ result, bytes, resumptions, durationMs }: FillEvent): void {
+  endFill({ result, bytes, resumptions, isPart, durationMs }: FillEvent): void {
     this.#fillsRunning.of().value -= 1;
     this.#fills.of(result).value += 1;
     this.#resumptions.of().value += resumptions;
+    if (isPart) this.#parts.of().value += 1;
     this.#fillBytes.of().value += bytes;
     this.#fillDurations.of().observe(durationMs / 1000);
   }

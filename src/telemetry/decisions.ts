@@ -179,10 +179,10 @@ const results: Readonly<Record<FillEvent['result'], string>> = {
   stopped: 'stopped, because no client needed it',
 };
 
-function describeFill({ bytes, result, durationMs, resumptions, error, errorDetail }: FillEvent): string {
+function describeFill({ bytes, result, durationMs, resumptions, isPart, error, errorDetail }: FillEvent): string {
   const retries = resumptions === 0 ? '' : `, resumed ${resumptions === 1 ? 'once' : `${resumptions} times`}`;
   const why = error === undefined ? '' : `: ${errorDetail === undefined ? error : `${error}, ${errorDetail}`}`;
-  const sentence = `A transfer of ${bytes} bytes from the origin ended after ${Math.round(durationMs)} ms${retries}: ${results[result]}${why}.`;
+  const sentence = `A ${isPart ? 'parallel ' : ''}transfer of ${bytes} bytes from the origin ended after ${Math.round(durationMs)} ms${retries}: ${results[result]}${why}.`;
   return ownText(redact(sentence));
 }
 

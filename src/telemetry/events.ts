@@ -86,6 +86,8 @@ export interface FillEvent {
   readonly bytes: number;
   /** How often the transfer broke off and was resumed. */
   readonly resumptions: number;
+  /** Whether it brought a part of what another fill would have brought (`fill.parallel`). */
+  readonly isPart: boolean;
   /**
    * stored: committed; same: the stored bytes were confirmed; kept: stored, but the generation is not whole yet; relayed: whole,
    * but the store could not keep it; failed: it broke off; stopped: no client wanted it any more.

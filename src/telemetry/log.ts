@@ -321,6 +321,7 @@ function fillFields(event: FillEvent) {
     bytes: event.bytes,
     result: event.result,
     resumptions: event.resumptions,
+    ...(event.isPart && { part: true }),
     totalMs: roundMs(event.durationMs),
     error: event.error,
     errorDetail: redactSome(event.errorDetail),

@@ -5,6 +5,7 @@ import {
   type FillProgress,
   isComing,
   type Need,
+  nextPart,
   openAheadBytes,
   openSpanBytes,
 } from '../../src/cache/fill/fetch-decision.ts';
@@ -177,5 +178,29 @@ describe('isComing', () => {
     [50, 50, 50, 49, false],
   ])('frontier %i, kept to %i, limit %i: byte %i: %s', (frontier, keptTo, limit, offset, expected) => {
     expect(isComing({ frontier, keptTo, limit, speed: 0 }, offset)).toBe(expected);
+  });
+});
+
+describe('the next part beside running fills, in parts of 20 bytes', () => {
+  it.each<[string, readonly [number, number][], readonly FillProgress[], string]>([
+    ['leaves the next part to the running fill', [], [coming(0)], '20-40'],
+    ['leaves it the rest of its block, too', [[0, 1]], [coming(13)], '40-60'],
+    ['lies behind other parts', [], [coming(0), coming(25, 40)], '40-60'],
+    ['lies behind parts that have arrived', [[2, 4]], [coming(0)], '40-60'],
+    ['ends at a block that is present', [[3, 4]], [coming(0)], '20-30'],
+    ['ends at another fill', [], [coming(0), coming(30, 50)], '20-30'],
+    ['begins at once where no fill brings the bytes', [[0, 1]], [], '10-30'],
+    ['ends with the whole', [[0, 9]], [], '90-95'],
+    [
+      'is none where all bytes come',
+      [],
+      [coming(0, 20), coming(20, 40), coming(40, 60), coming(60, 80), coming(80)],
+      '',
+    ],
+    ['is none where all bytes are present', [[0, 10]], [], ''],
+  ])('%s', (_, blocks, fills, expected) => {
+    const { present } = need({ offset: 0, blocks });
+    const span = nextPart({ present, fills, blockSizeBytes }, { start: 0, end: 95 }, 20);
+    expect(span === undefined ? '' : `${span.start}-${span.end}`).toBe(expected);
   });
 });

@@ -12,6 +12,7 @@ const policy: FillPolicy = {
   seekAheadBytes: 0,
   seekAheadMs: 0,
   resumeAttempts: 0,
+  parallel: undefined,
 };
 const legacy: Unwanted = { givesParts: false, sizeBytes: 500, leftBytes: 50 };
 const ranged: Unwanted = { ...legacy, givesParts: true };

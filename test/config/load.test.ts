@@ -137,6 +137,11 @@ describe('checkConfig fills in', () => {
     });
   });
 
+  it('the defaults of parallel fills, where they are wanted', () => {
+    const { routes: read } = configOf({ routes: [{ ...routes[0], fill: { parallel: {} } }] });
+    expect(read[0]?.fill.parallel).toEqual({ requests: 4, minBytes: 16_777_216, partBytes: 4_194_304 });
+  });
+
   it('the defaults of prefetches, where they are wanted', () => {
     const { routes: read } = configOf({ routes: [{ ...routes[0], fill: { prefetch: {} } }] });
     expect(read[0]?.fill.prefetch).toEqual({ segments: 2, segmentBytes: 32_000_000, concurrent: 4 });
@@ -368,6 +373,22 @@ describe('checkConfig reports', () => {
     [
       { routes: [{ ...routes[0], cache: { storeAfterUses: 0 } }] },
       'routes[0].cache.storeAfterUses: must be at least 1, found 0',
+    ],
+    [
+      { routes: [{ ...routes[0], fill: { parallel: { requests: 1 } } }] },
+      'routes[0].fill.parallel.requests: must be at least 2, found 1',
+    ],
+    [
+      { routes: [{ ...routes[0], fill: { parallel: {} }, cache: { enabled: false } }] },
+      'routes[0].fill.parallel: needs cache.enabled',
+    ],
+    [
+      { routes: [{ origin: { url: 'http://a.example', ranges: 'never' }, fill: { parallel: {} } }] },
+      'routes[0].fill.parallel: needs origin.ranges "auto" or "always"',
+    ],
+    [
+      { routes: [{ origin: { url: 'http://a.example', connections: 8 }, fill: { parallel: {} } }] },
+      'routes[0].fill.parallel: needs four origin.connectionsPerClient: half are for other requests of the client',
     ],
     [
       { routes: [{ ...routes[0], fill: { prefetch: { segments: 21 } } }] },

@@ -40,6 +40,7 @@ const fill: FillEvent = {
   generation: 'g',
   bytes: 1000,
   resumptions: 2,
+  isPart: false,
   result: 'stored',
   durationMs: 12.4,
   error: undefined,

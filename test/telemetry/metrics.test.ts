@@ -147,6 +147,7 @@ describe('metrics of events', () => {
     [[begun('fill'), { kind: 'called_off', what: 'fill' }], 'rangeway_fills_running', 0],
     [[sampleFill, { ...sampleFill, result: 'failed' }], 'rangeway_fills_total{result="failed"}', 1],
     [[{ ...sampleFill, resumptions: 3 }], 'rangeway_fill_resumptions_total', 3],
+    [[sampleFill, { ...sampleFill, isPart: true }], 'rangeway_fill_parts_total', 1],
     [[sampleFill], 'rangeway_fill_received_bytes_total', 5000],
     [[sampleFill], 'rangeway_fill_duration_seconds_bucket{le="0.25"}', 1],
 

@@ -133,7 +133,7 @@ export function openArrived(
     }
     await writer[Symbol.asyncDispose]();
     const durationMs = clock.now() - startedAt;
-    const figures = { bytes: sizeBytes, resumptions: 0, durationMs, errorDetail: undefined };
+    const figures = { bytes: sizeBytes, resumptions: 0, isPart: false, durationMs, errorDetail: undefined };
     emit({ kind: 'fill', key, generation, ...end, ...figures });
   };
   return new ArrivedGeneration({
@@ -226,13 +226,13 @@ function commonOptions(
     unread,
     learn: (response, head) => clearance.storing(() => learn(context, inquiry, writer.generation, response, head)),
     onFillStart: (kind) => emit({ kind, what: 'fill' }),
-    onFill: ({ result, bytes, resumptions, durationMs, error }) => {
+    onFill: ({ result, bytes, resumptions, isPart, durationMs, error }) => {
       // With a strong validator, the bytes that have arrived stay stored. An earlier refusal already has a reason.
       const isLost = error !== undefined && !source.isProvable && notStoredReasons.last(key) === undefined;
       if (isLost) noteRefusal(refusalOf(error));
       const { generation } = writer;
       const fault = { error: error?.code, errorDetail: error?.detail };
-      emit({ kind: 'fill', key, generation, bytes, resumptions, result, durationMs, ...fault });
+      emit({ kind: 'fill', key, generation, bytes, resumptions, isPart, result, durationMs, ...fault });
     },
     onStoreFault: (fault) => noteStoreFault(context, key, stored.status, fault),
     onUnusable: async (error) => {

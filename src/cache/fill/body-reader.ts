@@ -300,6 +300,7 @@ function gone(offset: number): ProxyError {
 
 /** Throws the limit that prevented a fill, if it applies to this visitor. Other visitors start fills of their own. */
 function throwRefusal({ kind, fill }: Supply, { client }: Visitor): void {
-  if (fill?.refusal === undefined) return;
+  // Another fill brings what a part was to bring.
+  if (fill?.refusal === undefined || fill.isPart) return;
   if (kind === 'begun' || refusalAppliesTo(client, fill.refusal, fill.charged.client)) throw fill.refusal;
 }

@@ -95,6 +95,37 @@ export function decideFetch(need: Need): FetchDecision {
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
 }
 
+/**
+ * Returns the next part of `tail`, which a running fill brings or should have brought, for a fill beside it: at most `partBytes`
+ * from the first byte that is neither present nor arriving soon. Undefined where there is none. Each running fill keeps the next
+ * `partBytes` behind its frontier, so that a part has time to begin before the fill reaches it.
+ */
+export function nextPart(
+  { present, fills, blockSizeBytes }: Pick<Outlook, 'present' | 'fills' | 'blockSizeBytes'>,
+  tail: Span,
+  partBytes: number,
+): Span | undefined {
+  const partBlocks = Math.max(1, Math.floor(partBytes / blockSizeBytes));
+  const shares = fills.map(({ keptTo, frontier, limit }) => {
+    const end = (Math.ceil(frontier / blockSizeBytes) + partBlocks) * blockSizeBytes;
+    return { start: Math.floor(keptTo / blockSizeBytes) * blockSizeBytes, end: Math.min(limit, end) };
+  });
+  for (let at = Math.ceil(tail.start / blockSizeBytes) * blockSizeBytes; at < tail.end; ) {
+    const blocks = { start: at / blockSizeBytes, end: Math.ceil(tail.end / blockSizeBytes) };
+    const missing = present.firstMissing(blocks);
+    if (missing === undefined) return undefined;
+    at = missing.start * blockSizeBytes;
+    const share = shares.find(({ start, end }) => start <= at && at < end);
+    if (share === undefined) {
+      const starts = shares.map(({ start }) => start).filter((start) => start > at);
+      const end = Math.min(at + partBlocks * blockSizeBytes, tail.end, missing.end * blockSizeBytes, ...starts);
+      return { start: at, end };
+    }
+    at = Math.ceil(share.end / blockSizeBytes) * blockSizeBytes;
+  }
+  return undefined;
+}
+
 /** The inputs for the length of the spans of an open-ended range. */
 interface OpenReading extends Pick<Outlook, 'blockSizeBytes' | 'seekAheadBytes'> {
   /** Bytes that its reader has read in sequence. */

@@ -3,13 +3,13 @@
  * `fetch-decision.ts` decides which bytes are requested.
  */
 
-import type { Span } from '../../bytes/span.ts';
+import { type Span, SpanSet } from '../../bytes/span.ts';
 import type { Clock } from '../../http/clock.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { ChargedClients } from '../../origin/origin.ts';
 import { chargeTo, decideUnread, type FillPolicy, growsOpenRanges, mayComplete } from '../inquiry.ts';
 import type { BlockKeeper } from './blocks.ts';
-import { decideFetch, isComing, nearestFill, type Outlook } from './fetch-decision.ts';
+import { decideFetch, isComing, nearestFill, nextPart, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } from './fill.ts';
 import type { FirstPart, Part, PartHead, PartSource } from './part-source.ts';
 import type { Visitor } from './readers.ts';
@@ -17,12 +17,20 @@ import type { Visitor } from './readers.ts';
 /** How a fill ended; `kept`: all of its blocks are stored, and the generation is not whole yet. */
 export type FillResult = 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'stopped';
 
+/** Bytes that a fill would have brought if it had not met a part of them, and the clients that it was charged to. */
+interface Tail {
+  readonly span: Span;
+  readonly client: string;
+}
+
 /** The report of an ended fill. `bytes` is the number of bytes that the origin sent. */
 interface FillEnd {
   readonly result: FillResult;
   readonly bytes: number;
   /** How often it broke off and was resumed. */
   readonly resumptions: number;
+  /** See `Fill.isPart`. */
+  readonly isPart: boolean;
   readonly durationMs: number;
   readonly error: ProxyError | undefined;
 }
@@ -34,6 +42,9 @@ interface FillEnd {
 export type Supply =
   | { readonly kind: 'begun'; readonly fill: Fill }
   | { readonly kind: 'coming' | 'expected' | 'probing'; readonly fill: Fill | undefined };
+
+/** How long no part begins after a limit has refused one, in milliseconds. */
+const partsAgainMs = 1000;
 
 const supplyKinds = { wait: 'coming', expect: 'expected', probe: 'probing' } as const;
 
@@ -64,6 +75,8 @@ export interface FillSchedulerHost {
   readonly readerCount: number;
   /** Whether a reader may ask for some of these bytes. */
   isWanted(span: Span): boolean;
+  /** Whether a reader that has begun to read may ask for some of these bytes. */
+  isRead(span: Span): boolean;
   /** The clients of the readers that may ask for some of these bytes. */
   bodyClients(span: Span): readonly string[];
   /** Updates the response with the fields of a newer part. Does not throw. */
@@ -92,10 +105,21 @@ export class FillScheduler implements FillHost {
   #probes = 0;
   /** The last two response times of the origin, in milliseconds. */
   #latenciesMs: readonly number[] = [0];
+  /** What is left of the spans of fills that ended because they met a part. */
+  #tails: readonly Tail[] = [];
+  /** The blocks of parts: those that have arrived, and those that running parts bring. */
+  readonly #parts = new SpanSet();
+  /** When the next part may begin, in epoch milliseconds: later where there was no connection to spare. */
+  #partsAfter = 0;
+  /** The most fills that may run when a part begins; 1: no more parts begin. */
+  #mostFills: number;
+  /** Whether the origin has sent a part of this generation. */
+  #hasGivenParts = false;
 
   constructor(rules: FillSchedulerRules, host: FillSchedulerHost) {
     this.#rules = rules;
     this.#host = host;
+    this.#mostFills = rules.policy.parallel?.requests ?? 1;
   }
 
   get isIdle(): boolean {
@@ -166,6 +190,7 @@ export class FillScheduler implements FillHost {
   begin(first: FirstPart): void {
     const { blockSizeBytes } = this.#rules;
     const start = Math.ceil(first.from / blockSizeBytes) * blockSizeBytes;
+    this.#hasGivenParts = !first.isWhole;
     this.#start({ start, end: first.end ?? Number.POSITIVE_INFINITY }, first.charged, first);
   }
 
@@ -187,7 +212,63 @@ export class FillScheduler implements FillHost {
     if (!isStoring && !source.isProvable) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';
-    return { kind: 'begun', fill: this.#start(decision.span, chargeTo({ client })) };
+    return { kind: 'begun', fill: this.#start(this.#cutToPart(decision.span, client), chargeTo({ client })) };
+  }
+
+  /**
+   * Begins further parts of what running fills will bring to readers, where `fill.parallel` of the route permits it. Until the origin
+   * has sent one, only one is requested.
+   */
+  beginParts(): void {
+    const { blockSizeBytes, clock } = this.#rules;
+    const most = this.#hasGivenParts ? this.#mostFills : Math.min(2, this.#mostFills);
+    if (most <= this.#running.size || most === 1 || !this.#mayBeginParts || clock.now() < this.#partsAfter) return;
+    while (this.#running.size < most) {
+      const part = this.#nextPart();
+      if (part === undefined) return;
+      const { start, end } = part.span;
+      this.#parts.add({ start: start / blockSizeBytes, end: Math.ceil(end / blockSizeBytes) });
+      this.#start(part.span, { ...chargeTo(part), isSpare: true }, undefined, true);
+    }
+  }
+
+  get #mayBeginParts(): boolean {
+    const { policy, source } = this.#rules;
+    const { sizeBytes, keeper, dead } = this.#host;
+    const isLong = sizeBytes !== undefined && sizeBytes >= (policy.parallel?.minBytes ?? Number.POSITIVE_INFINITY);
+    return isLong && dead === undefined && keeper.isStoring && !this.isDoubting && source.givesParts;
+  }
+
+  /** The part that a reader needs first, of all tails and of the fills that no part belongs to. */
+  #nextPart(): Tail | undefined {
+    const { blockSizeBytes, policy } = this.#rules;
+    const { partBytes = 0 } = policy.parallel ?? {};
+    const { present } = this.#host.keeper;
+    const fills = [...this.#running];
+    const longFills = fills
+      .filter((fill) => !fill.isPart && fill.limit - fill.frontier > partBytes)
+      .map(({ frontier: start, limit: end, charged }): Tail => ({ span: { start, end }, client: charged.client }));
+    this.#tails = this.#tails.filter(({ span }) => nextPart({ present, fills: [], blockSizeBytes }, span, partBytes));
+    let nearest: { readonly part: Tail; readonly distance: number } | undefined;
+    for (const { span: tail, client } of [...longFills, ...this.#tails]) {
+      const span = nextPart({ present, fills, blockSizeBytes }, tail, partBytes);
+      if (span === undefined || !this.#host.isRead(span)) continue;
+      const blocks = { start: Math.floor(tail.start / blockSizeBytes), end: Math.ceil(tail.end / blockSizeBytes) };
+      const arrived = (present.firstMissing(blocks)?.start ?? blocks.start) * blockSizeBytes;
+      const distance = span.start - arrived;
+      if (nearest === undefined || distance < nearest.distance) nearest = { part: { span, client }, distance };
+    }
+    return nearest?.part;
+  }
+
+  /** Returns the first part of a span where the rest is to come by parts beside it. */
+  #cutToPart(span: Span, client: string): Span {
+    const { blockSizeBytes, policy } = this.#rules;
+    const partBytes = Math.max(blockSizeBytes, policy.parallel?.partBytes ?? 0);
+    const end = Math.ceil((span.start + partBytes) / blockSizeBytes) * blockSizeBytes;
+    if (this.#mostFills <= 1 || !this.#hasGivenParts || span.end <= end || !this.#mayBeginParts) return span;
+    this.#keepTail({ start: end, end: span.end }, client);
+    return { start: span.start, end };
   }
 
   /** Ends the fills that no reader wants: at once, or after the incomplete block where the rest can be requested later. */
@@ -225,6 +306,39 @@ export class FillScheduler implements FillHost {
   }
 
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
+    const part = fill.isPart
+      ? await this.#fetchParallel(fill, start, end, signal)
+      : await this.#fetchNext(fill, start, end, signal);
+    if (part?.head !== undefined) await this.#host.learn(part.head);
+    if (part?.isWhole === false && !this.#hasGivenParts) {
+      this.#hasGivenParts = true;
+      this.beginParts();
+    }
+    return part;
+  }
+
+  /**
+   * Requests a part beside another fill. Where the answer is anything else, no more parts begin: other fills bring the bytes, and
+   * find out what the answer means for the generation. Throws `ProxyError`.
+   */
+  async #fetchParallel(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part> {
+    const { source } = this.#rules;
+    let detail = 'the answer to the request for a part is not that part';
+    try {
+      const part = await source.fetchPart(start, end, fill.charged, signal);
+      if (part?.isWhole === false && !source.isDoubted) return part;
+      part?.body.close();
+    } catch (thrown) {
+      const error = toProxyError(thrown);
+      if (!isFatal(error)) throw error;
+      detail = `a part of another version: ${error.detail ?? error.code}`;
+    }
+    this.#mostFills = 1;
+    if (source.isDoubted) this.#doubt(fill);
+    throw new ProxyError('origin_failed_rest', { detail });
+  }
+
+  async #fetchNext(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     const { source, clock } = this.#rules;
     const askedAt = clock.now();
     const mayAsk = source.mayAskForParts;
@@ -241,9 +355,7 @@ export class FillScheduler implements FillHost {
     }
     // Before the next pause, so that other fills see that this one brings the whole.
     if (mayAsk && usable === undefined) fill.startAgain(true);
-    const part = usable ?? (await source.fetchWhole(fill.charged, signal));
-    if (part.head !== undefined) await this.#host.learn(part.head);
-    return part;
+    return usable ?? (await source.fetchWhole(fill.charged, signal));
   }
 
   /** As `PartSource.fetchPart`. Readers that wait for what the answer shows of the origin decide again after it. */
@@ -287,6 +399,7 @@ export class FillScheduler implements FillHost {
     const { sizeBytes, keeper } = this.#host;
     const { present } = keeper;
     if (!source.mayAskForParts || sizeBytes === undefined) return false;
+    if (policy.parallel !== undefined && !fill.isPart) this.#overtake(fill, offset);
     const runEnd = present.endOfRun(offset / blockSizeBytes) * blockSizeBytes;
     let comingEnd = runEnd;
     for (const other of this.#running) {
@@ -296,10 +409,40 @@ export class FillScheduler implements FillHost {
       if (other !== fill && other.received > 0 && isAhead) comingEnd = Math.max(comingEnd, other.limit);
     }
     const coveredEnd = Math.min(sizeBytes, comingEnd);
-    return coveredEnd - offset > policy.seekAheadBytes || (coveredEnd > offset && coveredEnd >= fill.limit);
+    if (coveredEnd <= offset) return false;
+    // No byte of a part comes twice.
+    const isMet = !fill.isPart && this.#parts.has(offset / blockSizeBytes);
+    const isLong = coveredEnd - offset > policy.seekAheadBytes || coveredEnd >= fill.limit;
+    if ((isMet || isLong) && !fill.isPart) this.#keepTail({ start: offset, end: fill.limit }, fill.charged.client);
+    return isMet || isLong;
   }
 
-  mayResume(error: ProxyError): boolean {
+  /** Remembers bytes that are to come by parts, because the fill that would bring them ends. */
+  #keepTail(span: Span, client: string): void {
+    if (this.#mostFills > 1 && span.start < span.end) this.#tails = [...this.#tails, { span, client }];
+  }
+
+  /** Ends the parts that a fill has reached before their first byte came: a part is of no use where the fill is faster. */
+  #overtake(fill: Fill, offset: number): void {
+    for (const other of [...this.#running]) {
+      if (!other.isPart || other === fill || other.received > 0 || other.frontier !== offset) continue;
+      this.#mostFills = 1;
+      other.stop(new ProxyError('client_gone', { detail: 'another transfer brings the part' }));
+    }
+  }
+
+  /** Leaves the rest of a part to other fills. Where the origin refused the part, no more fills run than it has taken. */
+  #giveBack({ frontier, limit }: Fill, error: ProxyError): void {
+    const { blockSizeBytes, clock } = this.#rules;
+    this.#parts.remove({ start: Math.floor(frontier / blockSizeBytes), end: Math.ceil(limit / blockSizeBytes) });
+    if (isBeyondLimit(error)) this.#partsAfter = clock.now() + partsAgainMs;
+    else if (error.code !== 'client_gone')
+      this.#mostFills = Math.max(1, Math.min(this.#mostFills, this.#running.size - 1));
+  }
+
+  mayResume(fill: Fill, error: ProxyError): boolean {
+    // Another fill brings the bytes where a part was refused.
+    if (fill.isPart && (fill.received === 0 || this.#mostFills === 1)) return false;
     const { dead, keeper, readerCount } = this.#host;
     if (dead !== undefined || error.source !== 'origin' || isFatal(error)) return false;
     // An origin that closes TLS without close_notify does so each time.
@@ -351,13 +494,25 @@ export class FillScheduler implements FillHost {
     return decideUnread(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
   }
 
-  #start({ start, end }: Span, charged: ChargedClients, first?: Part): Fill {
+  #start({ start, end }: Span, charged: ChargedClients, first?: Part, isPart = false): Fill {
     const { blockSizeBytes, clock, retry } = this.#rules;
     const { sizeBytes } = this.#host;
     const limit = Math.min(end, sizeBytes ?? Number.POSITIVE_INFINITY);
     const firstIndex = start / blockSizeBytes;
     const witness = this.#witness;
-    const fill = new Fill({ host: this, clock, retry, charged, witness, blockSizeBytes, sizeBytes, firstIndex, limit });
+    const options = {
+      host: this,
+      clock,
+      retry,
+      charged,
+      witness,
+      blockSizeBytes,
+      sizeBytes,
+      firstIndex,
+      limit,
+      isPart,
+    };
+    const fill = new Fill(options);
     const bodyClients = () => this.#host.bodyClients({ start: fill.frontier, end: fill.limit });
     Object.assign(charged, { bodyClients });
     this.#running.add(fill);
@@ -367,7 +522,7 @@ export class FillScheduler implements FillHost {
 
   /** Never rejects. */
   async #follow(fill: Fill, first: Part | undefined): Promise<void> {
-    const { blockSizeBytes, clock, onFillStart, onFill } = this.#rules;
+    const { clock, onFillStart, onFill } = this.#rules;
     const startedAt = clock.now();
     onFillStart('begun');
     let result: FillResult;
@@ -378,21 +533,28 @@ export class FillScheduler implements FillHost {
     } catch (thrown) {
       error = toProxyError(thrown);
       result = error.code === 'client_gone' || isBeyondLimit(error) ? 'stopped' : 'failed';
-      // The incomplete block is lost with the fill, but readers may have seen its bytes.
-      if (!this.#rules.source.isProvable || this.isDoubting) fill.noteSeen();
-      const start = Math.floor(fill.frontier / blockSizeBytes) * blockSizeBytes;
-      if (!isBeyondLimit(error)) await this.#host.fail(error, { start, end: fill.limit });
-      else if (fill.received === 0) fill.refusal = error;
+      await this.#noteFault(fill, error);
     }
     this.#running.delete(fill);
     this.#receivedBefore += fill.received;
     this.#rules.unread.forget(fill.charged.client, fill);
-    const { received: bytes, resumptions } = fill;
+    const { received: bytes, resumptions, isPart } = fill;
     if (fill.refusal !== undefined) onFillStart('called_off');
-    else onFill({ result, bytes, resumptions, durationMs: clock.now() - startedAt, error });
+    else onFill({ result, bytes, resumptions, isPart, durationMs: clock.now() - startedAt, error });
     this.moved();
+    this.beginParts();
     if (error === undefined) this.complete(fill.charged.client);
     if (this.isIdle) this.#host.noteIdle();
+  }
+
+  /** Settles what a fill that has ended early leaves to readers and to other fills. */
+  async #noteFault(fill: Fill, error: ProxyError): Promise<void> {
+    // The incomplete block is lost with the fill, but readers may have seen its bytes.
+    if (!this.#rules.source.isProvable || this.isDoubting) fill.noteSeen();
+    if (isBeyondLimit(error) && fill.received === 0) fill.refusal = error;
+    const start = Math.floor(fill.frontier / this.#rules.blockSizeBytes) * this.#rules.blockSizeBytes;
+    if (fill.isPart && !isFatal(error)) this.#giveBack(fill, error);
+    else if (!isBeyondLimit(error)) await this.#host.fail(error, { start, end: fill.limit });
   }
 }
 

@@ -44,7 +44,7 @@ export interface FillHost {
   /** Whether the bytes that parts have brought are doubted. */
   readonly isDoubting: boolean;
   /** Whether a transfer that broke off with this error is worth resuming. */
-  mayResume(error: ProxyError): boolean;
+  mayResume(fill: Fill, error: ProxyError): boolean;
   /** Whether no reader may ask for the bytes that a fill still brings. */
   isUnread(fill: Fill): boolean;
   /** Called when the frontier has moved. */
@@ -64,6 +64,7 @@ interface FillOptions {
   /** The bytes of the generation that readers may have seen. */
   readonly witness: Witness;
   readonly charged: ChargedClients;
+  readonly isPart: boolean;
 }
 
 /** A complete block, and the chunk that completed it. `taken` is the offset in the chunk up to which its bytes are used. */
@@ -81,6 +82,8 @@ export function isFatal({ code }: ProxyError): boolean {
 /** A running or ended fill. */
 export class Fill implements FillProgress {
   readonly charged: ChargedClients;
+  /** Whether it brings a part of what another fill would bring later. No reader has asked for it, and none fails with it. */
+  readonly isPart: boolean;
   /** The limit that prevented the fill; undefined where none did. */
   refusal: ProxyError | undefined;
   readonly #options: FillOptions;
@@ -100,6 +103,7 @@ export class Fill implements FillProgress {
     const { blockSizeBytes, sizeBytes, firstIndex, limit, clock } = options;
     this.#options = options;
     this.charged = options.charged;
+    this.isPart = options.isPart;
     this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, firstIndex);
     this.#from = this.#assembler.frontier;
     this.#keptTo = this.#from;
@@ -184,7 +188,7 @@ export class Fill implements FillProgress {
         if (!isEnough || this.frontier <= reached) throw new ProxyError('origin_body_short');
       } catch (thrown) {
         const error = toProxyError(signal.aborted ? signal.reason : thrown);
-        const delayMs = signal.aborted || !host.mayResume(error) ? undefined : budget.next(this.frontier);
+        const delayMs = signal.aborted || !host.mayResume(this, error) ? undefined : budget.next(this.frontier);
         if (delayMs === undefined) throw error;
         await pause(clock, delayMs, signal);
         this.#resumptions += 1;

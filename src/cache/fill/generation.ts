@@ -97,6 +97,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
           this.notifyReaders();
         }
         this.#bodyReader.lookAhead(offset, end, visitor);
+        this.#scheduler.beginParts();
       },
       onLeft: () => {
         this.#scheduler.endUnwanted();
@@ -194,6 +195,10 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
 
   isWanted(span: Span): boolean {
     return this.#readers.want(span);
+  }
+
+  isRead(span: Span): boolean {
+    return this.#readers.read(span);
   }
 
   bodyClients(span: Span): readonly string[] {

@@ -97,6 +97,11 @@ export class Readers {
     return [...this.#readings].some((reading) => mayAskFor(reading, bytes));
   }
 
+  /** As `want`, without seats, which may ask for less than everything later. */
+  read(bytes: Span): boolean {
+    return [...this.#readings].some((reading) => reading.floor !== undefined && mayAskFor(reading, bytes));
+  }
+
   /** Returns the clients of the readers and seats that may still ask for some of these bytes. */
   bodyClients(bytes: Span): readonly string[] {
     return [...this.#readings].filter((reading) => mayAskFor(reading, bytes)).map(({ client }) => client);

@@ -87,12 +87,14 @@ class LimitedOrigin implements Origin {
     throw refusal;
   }
 
-  #whyNot({ client, whyNotBegin }: ChargedClients): ProxyError | undefined {
+  #whyNot({ client, whyNotBegin, isSpare = false }: ChargedClients): ProxyError | undefined {
     const { fills, fillsPerClient } = this.#limits;
     const refusal = whyNotBegin?.(client);
     if (refusal !== undefined) return refusal;
-    if (fills > 0 && this.#places.total >= fills) return new ProxyError('origin_busy', retrySoon);
-    const hasEnough = fillsPerClient > 0 && this.#places.of(client) >= fillsPerClient;
+    // A transfer that is not needed leaves half of the places to others.
+    const part = isSpare ? 1 / 2 : 1;
+    if (fills > 0 && this.#places.total + 1 > fills * part) return new ProxyError('origin_busy', retrySoon);
+    const hasEnough = fillsPerClient > 0 && this.#places.of(client) + 1 > fillsPerClient * part;
     return hasEnough ? new ProxyError('too_many_requests', retrySoon) : undefined;
   }
 }

@@ -208,13 +208,16 @@ class AlpnOrigin implements ConnectedOrigin {
   }
 }
 
-/** Waits for a turn; undefined where it begins at once. Rejects with `ProxyError`: where the signal is aborted before, or with a refusal. */
+/** Waits for a turn; undefined where it begins at once. Throws or rejects with `ProxyError`: where the signal is aborted before, or with a refusal. */
 function whenBegun(turn: Turn, signal: AbortSignal): Promise<void> | undefined {
   let isBegun = false;
-  let onBegun = (_refusal?: ProxyError): void => {
+  let refused: ProxyError | undefined;
+  let onBegun = (refusal?: ProxyError): void => {
     isBegun = true;
+    refused = refusal;
   };
   turn.begin((refusal) => onBegun(refusal));
+  if (refused !== undefined) throw refused;
   if (isBegun) return undefined;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const leave = () => reject(abortError(signal));

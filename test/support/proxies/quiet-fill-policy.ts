@@ -13,4 +13,5 @@ export const quietFillPolicy: FillPolicy = {
   seekAheadBytes: 2048,
   seekAheadMs: 0,
   resumeAttempts: 0,
+  parallel: undefined,
 };

@@ -52,6 +52,7 @@ export const sampleFill: FillEvent = {
   generation: 'g1',
   bytes: 5000,
   resumptions: 0,
+  isPart: false,
   result: 'stored',
   durationMs: 200,
   error: undefined,

@@ -51,6 +51,8 @@ export interface Plan extends ContentRules {
   readonly resumeAttempts: number;
   readonly openRanges: 'grow' | 'whole';
   readonly seekAheadBytes: number;
+  /** How many transfers bring one generation at a time, in parts of two blocks; 1: fill.parallel is off. */
+  readonly requests: number;
   readonly onAbort: 'finish' | 'stop';
   readonly lifetime: string;
   /** Whether the lifetime is in CDN-Cache-Control and Cache-Control contradicts it. */
@@ -79,13 +81,14 @@ export interface Plan extends ContentRules {
 /** Returns the options of the proxy of a plan. */
 export function proxyOptions(plan: Plan): WholeProxyOptions {
   const { pinSeconds, staleIfErrorSeconds, staleWhileRevalidateSeconds, wantsDigest } = plan;
-  const { onAbort, complete, resumeAttempts, openRanges, seekAheadBytes } = plan;
+  const { onAbort, complete, resumeAttempts, openRanges, seekAheadBytes, requests } = plan;
+  const parallel = requests > 1 ? { requests, minBytes: 0, partBytes: 2 * plan.blockSizeBytes } : undefined;
   return {
     blockSizeBytes: plan.blockSizeBytes,
     windowBytes: plan.windowBytes,
     route: { cache: { pinSeconds, staleIfErrorSeconds, staleWhileRevalidateSeconds, digest: wantsDigest } },
     originRanges: plan.ranges === 'none' ? 'never' : 'auto',
-    fill: { onAbort, complete, resumeAttempts, openRanges, seekAheadBytes },
+    fill: { onAbort, complete, resumeAttempts, openRanges, seekAheadBytes, parallel },
   };
 }
 
@@ -120,6 +123,7 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
     resumeAttempts: fc.constantFrom(0, 3),
     openRanges: fc.constantFrom('grow' as const, 'whole' as const),
     seekAheadBytes: some(0, 600, 100_000),
+    requests: fc.constantFrom(1, 1, 3),
     varies: fc.boolean(),
     isTold: fc.boolean(),
     digest: fc.constantFrom('none' as const, 'none' as const, 'right' as const, 'wrong' as const),
