@@ -65,7 +65,7 @@ describe('the files', () => {
       /^bin\/[\w-]+\.js$/,
       /^examples\/[\w.-]+\.(?:ts|conf|cfg|json|yaml|sh)$/,
       /^assets\/demo\/[\w.-]+$/,
-      /^docs\/(?:[\w-]+\.md|images\/[\w-]+\.(?:png|svg))$/,
+      /^docs\/(?:(?:recipes\/)?[\w-]+\.md|images\/[\w-]+\.(?:png|svg))$/,
       /^packaging\/systemd\/rangeway\.(?:service|socket)$/,
       /^dist\/man\/rangeway\.1$/,
       /^dist\/dashboard\//,
