@@ -180,14 +180,23 @@ export class Disturbances {
     end(Date.now());
   }
 
-  /** Writes a file until the disk has no byte left, and removes it after a while. */
+  /**
+   * Writes a file until the disk has no byte left, and removes it after a while. The store may free room in the meantime: so smaller
+   * pieces are written only until one larger piece is full.
+   */
   async #fillDisk(): Promise<void> {
     const path = join(this.#parts.diskDir ?? '', 'filler');
     const end = this.#parts.fullDisks.begin(undefined, Date.now());
     const file = await open(path, 'w');
     try {
       const piece = Buffer.alloc(1024 * 1024);
-      for (const pieceBytes of [piece.length, 4096, 1]) while (await isWritten(file, piece.subarray(0, pieceBytes)));
+      for (const [pieceBytes, most] of [
+        [piece.length, 1024],
+        [4096, 256],
+        [1, 4096],
+      ] as const) {
+        for (let count = 0; count < most && (await isWritten(file, piece.subarray(0, pieceBytes))); count += 1);
+      }
       await this.#pause(fullDiskMs);
     } finally {
       await file.close();
