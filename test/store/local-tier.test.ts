@@ -11,6 +11,7 @@ import { createLocalTier } from '../../src/store/tiered/local-tier.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { realClock } from '../support/clocks/real-clock.ts';
+import { Patience } from '../support/engines/patience.ts';
 import { describeWithEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
 import { openTestRedisStore, type TestStoreOptions } from '../support/engines/redis-store.ts';
 import { flipBit } from '../support/stores/damage.ts';
@@ -383,36 +384,32 @@ describeWithEngine('a local disk before an engine', () => {
     };
 
     it('leaves what is on the disk to those who know the entry', async () => {
-      const machine = await open({}, { clientOptions: { commandTimeoutMs: 200 } });
+      const patience = new Patience();
+      const machine = await open({}, patience);
       await storeSample(machine.store, sample);
       await warm(machine);
       const entry = (await findFirst(machine.store, key)) as StoredEntry;
-      server.signal('SIGSTOP');
-      try {
+      await patience.whilePaused(server, async () => {
         expect(await readEntry(machine.store, entry)).toEqual(bytes);
-      } finally {
-        server.signal('SIGCONT');
-      }
+      });
     });
 
     it('leaves the part of a body that is on the disk', async () => {
-      const machine = await open({}, { clientOptions: { commandTimeoutMs: 200 } });
+      const patience = new Patience();
+      const machine = await open({}, patience);
       await storeSample(machine.local, sample);
       const entry = (await findFirst(machine.local, key)) as StoredEntry;
       const first = await entry.open();
       await first.readBlock(3);
       first.close();
       await expect.poll(() => machine.store.readUsage().local?.usedBytes).toBeGreaterThan(blockSizeBytes);
-      server.signal('SIGSTOP');
-      try {
+      await patience.whilePaused(server, async () => {
         await untilAway(machine);
         const reader = await entry.open();
         expect(await reader.readBlock(3)).toEqual(blockAt(3));
         await expect(reader.readBlock(4)).rejects.toMatchObject({ code: 'bytes_gone' });
         reader.close();
-      } finally {
-        server.signal('SIGCONT');
-      }
+      });
       await expect.poll(() => readEntry(machine.local, entry)).toEqual(bytes);
     });
 
@@ -425,18 +422,16 @@ describeWithEngine('a local disk before an engine', () => {
     });
 
     it('that is away does not empty the disk', async () => {
-      const machine = await open({}, { clientOptions: { commandTimeoutMs: 200 } });
+      const patience = new Patience();
+      const machine = await open({}, patience);
       await storeSample(machine.store, sample);
       await warm(machine);
-      server.signal('SIGSTOP');
-      try {
+      await patience.whilePaused(server, async () => {
         await untilAway(machine);
         machine.store.applyChange({ kind: 'keys', keys: [key] });
         machine.store.applyChange({ kind: 'fresh' });
         expect(await machine.local.find(key)).toEqual([]);
-      } finally {
-        server.signal('SIGCONT');
-      }
+      });
       await expect.poll(() => readKey(machine.local, key)).toEqual(bytes);
       expect(await kept(machine)).toEqual(['all']);
       expect(machine.store.readUsage().local?.hits).toBeGreaterThanOrEqual(blockCount);

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { slotOf } from '../../src/store/redis/engine-links.ts';
 import { EngineFault, type RedisClient } from '../../src/store/redis/redis-client.ts';
+import { Patience } from '../support/engines/patience.ts';
 import {
   describeWithEngine,
   type RedisCluster,
@@ -70,30 +71,34 @@ describeWithEngine('a client of one server', () => {
 
   it('bounds what waits for a paused engine, opens its breaker, and closes it when the engine goes on', async () => {
     const changes: boolean[] = [];
+    const patience = new Patience();
     const client = await openTestClient(place(), {
-      commandTimeoutMs: 100,
+      ...patience.clientOptions,
       queueBytes: 100_000,
       onChange: (isAway) => changes.push(isAway),
     });
     await works(client);
-    server.signal('SIGSTOP');
-    const large = Buffer.alloc(60_000);
-    const reasons = await Promise.all([1, 2].map(() => reasonOf(client.send('a', ['SET', 'a', large]))));
-    expect(reasons).toEqual(['slow', 'away']);
-    await expect.poll(() => reasonOf(client.send('a', ['GET', 'a']))).toBe('away');
-    expect(client.isAway).toBe(true);
-    server.signal('SIGCONT');
+    await patience.whilePaused(server, async () => {
+      const large = Buffer.alloc(60_000);
+      const reasons = await Promise.all([1, 2].map(() => reasonOf(client.send('a', ['SET', 'a', large]))));
+      expect(reasons).toEqual(['slow', 'away']);
+      await expect.poll(() => reasonOf(client.send('a', ['GET', 'a']))).toBe('away');
+      expect(client.isAway).toBe(true);
+    });
     await expect.poll(() => client.isAway, { timeout: 20_000 }).toBe(false);
     await works(client);
     expect(changes).toEqual([false, true, false].slice(-changes.length));
   });
 
   it('connects again after the engine was killed, and runs scripts that it has forgotten', async () => {
-    const client = await openTestClient(place(), { commandTimeoutMs: 500 });
+    const patience = new Patience();
+    const client = await openTestClient(place(), patience.clientOptions);
     await works(client);
-    await server.kill();
-    await expect.poll(() => reasonOf(client.send('a', ['GET', 'a']))).toBe('away');
-    await server.restart();
+    await patience.end(async () => {
+      await server.kill();
+      await expect.poll(() => reasonOf(client.send('a', ['GET', 'a']))).toBe('away');
+      await server.restart();
+    });
     await expect.poll(() => reasonOf(client.send('a', ['GET', 'a'])), { timeout: 20_000 }).toBe('none');
     await works(client);
   });
@@ -146,13 +151,14 @@ describeWithEngine('a client of a Cluster', () => {
   });
 
   it('holds up only the keys of a paused master', async () => {
-    const client = await openTestClient({ kind: 'cluster', nodes: cluster.nodes }, { commandTimeoutMs: 200 });
+    const patience = new Patience();
+    const client = await openTestClient({ kind: 'cluster', nodes: cluster.nodes }, patience.clientOptions);
     await works(client);
     const paused = cluster.serverOf('a');
     const other = ['b', 'c', 'd', 'e', 'f'].find((key) => cluster.serverOf(key) !== paused) ?? '';
     paused.signal('SIGSTOP');
     try {
-      await expect.poll(() => reasonOf(client.send('a', ['GET', 'a']))).toBe('away');
+      await patience.end(() => expect.poll(() => reasonOf(client.send('a', ['GET', 'a']))).toBe('away'));
       expect(await reasonOf(client.send(other, ['GET', other]))).toBe('none');
     } finally {
       paused.signal('SIGCONT');
@@ -169,13 +175,16 @@ describeWithEngine('a client of a Cluster with a dead master', () => {
     await replicate(replica, dead, cluster.servers);
     await dead.kill();
     const nodes = others.map(({ host, port }) => ({ host, port }));
-    const client = await openTestClient({ kind: 'cluster', nodes }, { commandTimeoutMs: 500 });
+    const patience = new Patience();
+    const client = await openTestClient({ kind: 'cluster', nodes }, patience.clientOptions);
     expect(client.nodes()).toContain(`${dead.host}:${dead.port}`);
     const key =
       Array.from({ length: 100 }, (_, at) => `key${at}`).find((each) => cluster.serverOf(each) === dead) ?? '';
-    expect(await reasonOf(client.send(key, ['GET', key], true))).not.toBe('none');
-    await replica.command('CLUSTER', 'FAILOVER', 'TAKEOVER');
-    await expect.poll(() => reasonOf(client.send(key, ['SET', key, 'value']))).toBe('none');
+    await patience.end(async () => {
+      expect(await reasonOf(client.send(key, ['GET', key], true))).not.toBe('none');
+      await replica.command('CLUSTER', 'FAILOVER', 'TAKEOVER');
+      await expect.poll(() => reasonOf(client.send(key, ['SET', key, 'value']))).toBe('none');
+    });
     await works(client);
     await expect.poll(() => client.isAway).toBe(false);
     client.close();
@@ -193,10 +202,13 @@ describeWithEngine('a client of Sentinels', () => {
       username: undefined,
       password: undefined,
     } as const;
-    const client = await openTestClient(place, { commandTimeoutMs: 500 });
+    const patience = new Patience();
+    const client = await openTestClient(place, patience.clientOptions);
     await works(client);
-    await master.kill();
-    await expect.poll(() => reasonOf(client.run(setScript, ['a'], ['b'])), { timeout: 30_000 }).toBe('none');
+    await patience.end(async () => {
+      await master.kill();
+      await expect.poll(() => reasonOf(client.run(setScript, ['a'], ['b'])), { timeout: 30_000 }).toBe('none');
+    });
     await works(client);
     client.close();
   }, 40_000);

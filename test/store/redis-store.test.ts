@@ -1,11 +1,13 @@
 /** The store in an engine where the engine fails: full, read-only, paused, killed, flushed, evicting, damaged; and two stores in one engine. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Clock } from '../../src/http/clock.ts';
 import type { RedisClient } from '../../src/store/redis/redis-client.ts';
 import { createRedisKeys } from '../../src/store/redis/redis-keys.ts';
 import type { EntryRank, StoreChange, StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
+import { Patience } from '../support/engines/patience.ts';
 import { describeWithEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
 import { openTestRedisStore, type TestStoreOptions } from '../support/engines/redis-store.ts';
 import { openTestClient } from '../support/engines/test-client.ts';
@@ -36,7 +38,6 @@ describeWithEngine('a store in an engine that fails', () => {
     await server.command('FLUSHALL');
   });
   const open = (options: TestStoreOptions = {}) => openTestRedisStore({ kind: 'server', address: server }, options);
-  const quick = { clientOptions: { commandTimeoutMs: 200 } };
 
   it('refuses what does not fit into a full engine, and goes on when there is room', async () => {
     const { store } = await open();
@@ -74,52 +75,51 @@ describeWithEngine('a store in an engine that fails', () => {
   });
 
   it('finds nothing while the engine is paused, and answers from memory without waiting', async () => {
-    const { store } = await open(quick);
+    const patience = new Patience();
+    const { store } = await open(patience);
     const tiered = createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), store, Date.now);
     await storeSample(tiered, sample);
     await storeSample(tiered, { ...sample, key: 'cold' });
     await findFirst(tiered, key);
-    server.signal('SIGSTOP');
-    try {
+    await patience.whilePaused(server, async () => {
       const [entry] = tiered.peek(key) as readonly StoredEntry[];
       expect(entry?.peekBlock(0)).toEqual(patternBytes(0, block, 1));
       expect(await tiered.find('cold')).toEqual([]);
       await expect(storeSample(tiered, { ...sample, key: 'new' })).rejects.toMatchObject({ reason: 'io' });
       await expect.poll(() => store.readUsage().isWritable).toBe(false);
       expect(tiered.peek(key)?.[0]?.peekBlock(0)).toEqual(patternBytes(0, block, 1));
-    } finally {
-      server.signal('SIGCONT');
-    }
+    });
     await expect.poll(() => readKey(tiered, 'cold'), { timeout: 20_000 }).toEqual(bytes);
   });
 
   it('removes after its return what was to be removed while the engine was away', async () => {
-    const { store } = await open(quick);
+    const patience = new Patience();
+    const { store } = await open(patience);
     for (const each of ['a', 'b/1', 'b/2', 'c', 'd']) await storeTagged(store, { ...sample, key: each }, [`t${each}`]);
     const gone = (await findFirst(store, 'd')) as StoredEntry;
-    server.signal('SIGSTOP');
-    try {
+    await patience.whilePaused(server, async () => {
       const failed = { name: 'StoreFault', reason: 'io' };
       await expect(store.removeKey('a')).rejects.toMatchObject(failed);
       await expect(store.removePrefixed('b/')).rejects.toMatchObject(failed);
       await expect(store.removeTagged('tc')).rejects.toMatchObject(failed);
       await store.removeEntry(gone);
-    } finally {
-      server.signal('SIGCONT');
-    }
+    });
     await storeWhenBack(() => storeSample(store, { ...sample, key: 'new' }));
     await expect.poll(async () => (await store.find('new')).length, { timeout: 20_000 }).toBe(1);
     for (const each of ['a', 'b/1', 'b/2', 'c', 'd']) expect([each, await store.find(each)]).toEqual([each, []]);
   });
 
   it('is empty after the engine was killed and started again, and works', async () => {
-    const { store } = await open(quick);
+    const patience = new Patience();
+    const { store } = await open(patience);
     await storeSample(store, sample);
     const reader = await (await findFirst(store, key))?.open();
-    await server.kill();
-    await expect(reader?.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
-    expect(await store.find(key)).toEqual([]);
-    await server.restart();
+    await patience.end(async () => {
+      await server.kill();
+      await expect(reader?.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+      expect(await store.find(key)).toEqual([]);
+      await server.restart();
+    });
     await storeWhenBack(() => storeSample(store, { ...sample, key: 'new' }));
     expect(await readKey(store, 'new')).toEqual(bytes);
     expect(await store.find(key)).toEqual([]);
@@ -320,7 +320,9 @@ describeWithEngine('a store in an engine that fails', () => {
         return client.run(...call);
       },
     };
-    const { store } = await open({ prefix: 'p:', client: counting });
+    // Without timers: the store counts its entries every ten seconds, by commands of its own.
+    const clock: Clock = { now: Date.now, after: () => () => {} };
+    const { store } = await open({ prefix: 'p:', client: counting, clock });
     const names = Array.from({ length: 3000 }, (_, at) => `https://example.org/${String(at).padStart(4, '0')}`);
     for (let from = 0; from < names.length; from += 200) {
       const slice = names.slice(from, from + 200);
