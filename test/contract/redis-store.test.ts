@@ -1,16 +1,11 @@
 /** The store in an engine fulfils the contract of a store. */
 
 import { afterAll, beforeAll } from 'vitest';
-import {
-  describeWithEngine,
-  enginePrograms,
-  type RedisServer,
-  startRedisServer,
-} from '../support/engines/redis-server.ts';
+import { describeWithEachEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
 import { openTestRedisStore } from '../support/engines/redis-store.ts';
 import { storeContract } from './store-contract.ts';
 
-const define = (program: string) => (): void => {
+describeWithEachEngine('one server', (program) => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await startRedisServer([], program);
@@ -26,6 +21,4 @@ const define = (program: string) => (): void => {
     },
     { boundsItself: false },
   );
-};
-
-for (const program of enginePrograms) describeWithEngine(`on one ${program}`, define(program), program);
+});

@@ -5,7 +5,7 @@ import { slotOf } from '../../src/store/redis/engine-links.ts';
 import { EngineFault, type RedisClient } from '../../src/store/redis/redis-client.ts';
 import { Patience } from '../support/engines/patience.ts';
 import {
-  describeWithEngine,
+  describeWithEachEngine,
   type RedisCluster,
   type RedisServer,
   replicate,
@@ -32,10 +32,10 @@ async function works(client: RedisClient): Promise<void> {
   }
 }
 
-describeWithEngine('a client of one server', () => {
+describeWithEachEngine('a client of one server', (program) => {
   let server: RedisServer;
   beforeAll(async () => {
-    server = await startRedisServer();
+    server = await startRedisServer([], program);
   });
   afterAll(() => server[Symbol.asyncDispose]());
   const place = () => ({ kind: 'server', address: server }) as const;
@@ -104,9 +104,9 @@ describeWithEngine('a client of one server', () => {
   });
 });
 
-describeWithEngine('a client of an engine that is not there', () => {
+describeWithEachEngine('a client of an engine that is not there', (program) => {
   it('refuses at once, and connects when it comes', async () => {
-    const server = await startRedisServer();
+    const server = await startRedisServer([], program);
     await server.kill();
     const client = await openTestClient({ kind: 'server', address: server }, { connectTimeoutMs: 50 });
     expect(await reasonOf(client.send('a', ['GET', 'a']))).toBe('away');
@@ -117,7 +117,7 @@ describeWithEngine('a client of an engine that is not there', () => {
   });
 
   it('logs in', async () => {
-    await using server = await startRedisServer(['--requirepass', 'open sesame']);
+    await using server = await startRedisServer(['--requirepass', 'open sesame'], program);
     const refused = await openTestClient({ kind: 'server', address: server }, { connectTimeoutMs: 200 });
     expect(await reasonOf(refused.send('a', ['GET', 'a']))).toBe('away');
     const client = await openTestClient({ kind: 'server', address: server }, { password: 'open sesame' });
@@ -127,10 +127,10 @@ describeWithEngine('a client of an engine that is not there', () => {
   });
 });
 
-describeWithEngine('a client of a Cluster', () => {
+describeWithEachEngine('a client of a Cluster', (program) => {
   let cluster: RedisCluster;
   beforeAll(async () => {
-    cluster = await startRedisCluster();
+    cluster = await startRedisCluster(program);
   });
   afterAll(() => cluster[Symbol.asyncDispose]());
 
@@ -167,9 +167,9 @@ describeWithEngine('a client of a Cluster', () => {
   });
 });
 
-describeWithEngine('a client of a Cluster with a dead master', () => {
+describeWithEachEngine('a client of a Cluster with a dead master', (program) => {
   it('starts, and finds the new master, although it was never connected to the old one', async () => {
-    await using cluster = await startRedisCluster();
+    await using cluster = await startRedisCluster(program);
     const replica = await cluster.join();
     const [dead, ...others] = cluster.servers as [RedisServer, RedisServer, RedisServer];
     await replicate(replica, dead, cluster.servers);
@@ -191,9 +191,9 @@ describeWithEngine('a client of a Cluster with a dead master', () => {
   });
 });
 
-describeWithEngine('a client of Sentinels', () => {
+describeWithEachEngine('a client of Sentinels', (program) => {
   it('follows a failover to the new master', async () => {
-    await using engines = await startRedisSentinel();
+    await using engines = await startRedisSentinel(program);
     const { sentinel, master } = engines;
     const place = {
       kind: 'sentinels',

@@ -8,7 +8,7 @@ import type { EntryRank, StoreChange, StoredEntry } from '../../src/store/store.
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { Patience } from '../support/engines/patience.ts';
-import { describeWithEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
+import { describeWithEachEngine, type RedisServer, startRedisServer } from '../support/engines/redis-server.ts';
 import { openTestRedisStore, type TestStoreOptions } from '../support/engines/redis-store.ts';
 import { openTestClient } from '../support/engines/test-client.ts';
 import {
@@ -28,10 +28,10 @@ const block = 1024;
 const sample = { key, sizeBytes: 3 * block + 1, seed: 1 };
 const bytes = Buffer.from(patternBytes(0, sample.sizeBytes, 1));
 
-describeWithEngine('a store in an engine that fails', () => {
+describeWithEachEngine('a store in an engine that fails', (program) => {
   let server: RedisServer;
   beforeAll(async () => {
-    server = await startRedisServer();
+    server = await startRedisServer([], program);
   });
   afterAll(() => server[Symbol.asyncDispose]());
   beforeEach(async () => {
@@ -453,7 +453,7 @@ describeWithEngine('a store in an engine that fails', () => {
   });
 
   it('evicts by the policy of the engine, and never returns a wrong byte of what is left', async () => {
-    await using small = await startRedisServer(['--maxmemory', '6mb', '--maxmemory-policy', 'allkeys-lru']);
+    await using small = await startRedisServer(['--maxmemory', '6mb', '--maxmemory-policy', 'allkeys-lru'], program);
     const { store } = await openTestRedisStore({ kind: 'server', address: small }, { blockSizeBytes: 16_384 });
     const size = 5 * 16_384 + 1;
     let whole = 0;

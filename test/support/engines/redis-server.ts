@@ -1,7 +1,7 @@
 /**
  * Real engines for tests: the redis-server of the system on free ports, as one server, as a Cluster of three masters, and with a
- * Sentinel. Tests that need them are declared with `describeWithEngine`. RANGEWAY_ENGINE_PROGRAM names another program, such as
- * valkey-server.
+ * Sentinel. Tests that need them are declared with `describeWithEngine`, or with `describeWithEachEngine` where they also run with
+ * valkey-server. RANGEWAY_ENGINE_PROGRAM names the one program of all tests.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -53,13 +53,8 @@ export interface RedisTlsServer extends RedisServer {
   readonly tlsPort: number;
 }
 
-const { RANGEWAY_ENGINE_PROGRAM: engineProgram = 'redis-server' } = process.env;
-
-/** The program of the engine that tests start, and Valkey's where that is installed besides. */
-export const enginePrograms: readonly string[] = [
-  engineProgram,
-  ...['valkey-server'].filter((program) => program !== engineProgram && findProgram(program) !== undefined),
-];
+const { RANGEWAY_ENGINE_PROGRAM: chosenProgram } = process.env;
+const engineProgram = chosenProgram ?? 'redis-server';
 
 /** Declares tests that need an engine; skipped with a line without its program, failing where programs are required. */
 export function describeWithEngine(name: string, define: () => void, program = engineProgram): void {
@@ -72,6 +67,12 @@ export function describeWithEngine(name: string, define: () => void, program = e
   if (required === '1') throw new Error(sentence);
   console.warn(`SKIPPED: ${sentence}`);
   describe.skipIf(true)(name, define);
+}
+
+/** Declares tests that run with Redis and with Valkey, or with the program that RANGEWAY_ENGINE_PROGRAM names. */
+export function describeWithEachEngine(name: string, define: (program: string) => void): void {
+  const programs = chosenProgram === undefined ? ['redis-server', 'valkey-server'] : [chosenProgram];
+  for (const program of programs) describeWithEngine(`${name}: ${program}`, () => define(program), program);
 }
 
 /** Starts an engine without persistence. `options` are of its configuration, such as `['--maxmemory', '20mb']`. */
@@ -106,9 +107,9 @@ async function startOnFreePort<T>(start: (dir: string) => Promise<T>): Promise<T
 }
 
 /** Starts three masters that share the slots of a Cluster. */
-export async function startRedisCluster(options: readonly string[] = []): Promise<RedisCluster> {
-  const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', ...options];
-  const servers = await Promise.all([0, 1, 2].map(() => startRedisServer(clusterOptions)));
+export async function startRedisCluster(program = engineProgram): Promise<RedisCluster> {
+  const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
+  const servers = await Promise.all([0, 1, 2].map(() => startRedisServer(clusterOptions, program)));
   const [first] = servers as [RedisServer, RedisServer, RedisServer];
   const third = Math.ceil(16_384 / 3);
   await Promise.all(
@@ -127,7 +128,7 @@ export async function startRedisCluster(options: readonly string[] = []): Promis
     nodes: servers.map(({ host, port }) => ({ host, port })),
     serverOf: (key) => servers[Math.floor(slotOf(key) / third)] as RedisServer,
     async join() {
-      const server = await startRedisServer(clusterOptions);
+      const server = await startRedisServer(clusterOptions, program);
       joined.push(server);
       for (const { host, port } of servers) await server.command('CLUSTER', 'MEET', host, String(port));
       await untilAllKnow([...servers, ...joined]);
@@ -140,9 +141,9 @@ export async function startRedisCluster(options: readonly string[] = []): Promis
 }
 
 /** Starts a master, a replica and a Sentinel. A failover takes about a second. */
-export async function startRedisSentinel(): Promise<RedisSentinel> {
-  const master = await startRedisServer();
-  const replica = await startRedisServer(['--replicaof', `${master.host} ${master.port}`]);
+export async function startRedisSentinel(program = engineProgram): Promise<RedisSentinel> {
+  const master = await startRedisServer([], program);
+  const replica = await startRedisServer(['--replicaof', `${master.host} ${master.port}`], program);
   await untilFollowing(replica);
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-sentinel-'));
   const port = await freePort();
@@ -156,7 +157,7 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
     'sentinel failover-timeout main 3000',
   ];
   await writeFile(file, `${lines.join('\n')}\n`);
-  const process = spawn(findProgram(engineProgram) ?? engineProgram, [file, '--sentinel'], { stdio: 'ignore' });
+  const process = spawn(findProgram(program) ?? program, [file, '--sentinel'], { stdio: 'ignore' });
   const sentinel = { host: '127.0.0.1', port };
   await until('the Sentinel knows the replica', async () => {
     const known = await ask(port, ['SENTINEL', 'REPLICAS', 'main']).catch(() => []);
