@@ -20,6 +20,8 @@ export interface FakeData {
   readonly entries: number;
   readonly fills: number;
   readonly workers: number;
+  /** Whether the store is shared by several machines; false by default. */
+  readonly isShared?: boolean;
 }
 
 const defaults: FakeData = { entries: 100_000, fills: 7, workers: 2 };
@@ -112,7 +114,7 @@ export class FakeServer {
     const at = Date.now();
     this.#goOn(at);
     const { sent, fromOrigin, ...requests } = this.#totals;
-    const { entries, workers } = this.#data;
+    const { entries, workers, isShared = false } = this.#data;
     return {
       at,
       startedAt: this.#startedAt,
@@ -128,6 +130,7 @@ export class FakeServer {
         memoryLimitBytes: 536_870_912,
         diskBytes: 31_400_000_000,
         diskLimitBytes: 50_000_000_000,
+        isShared,
       },
       origins: Array.from({ length: workers }, (_, id) => [
         { route: 'media', url: 'https://origin-a.example.org', worker: id + 1, health: 'well', ranges: 'yes' } as const,

@@ -62,6 +62,7 @@ function composeStore(figures: readonly StoreFigures[]): StoreFigures {
     memoryLimitBytes: sum(({ memoryLimitBytes }) => memoryLimitBytes),
     diskBytes: largest(({ diskBytes }) => diskBytes),
     diskLimitBytes: largest(({ diskLimitBytes }) => diskLimitBytes),
+    isShared: figures.some(({ isShared }) => isShared),
   };
 }
 

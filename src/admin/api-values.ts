@@ -380,8 +380,19 @@ export const activity = z
       entries: z.number(),
       memoryBytes: z.number(),
       memoryLimitBytes: z.number(),
-      diskBytes: z.number().nullable().describe('Null for a store in memory.'),
-      diskLimitBytes: z.number().nullable().describe('Null for a store in memory.'),
+      diskBytes: z
+        .number()
+        .nullable()
+        .describe('Null for a store in memory. Of Redis or Valkey if the store is there.'),
+      diskLimitBytes: z
+        .number()
+        .nullable()
+        .describe('Null for a store in memory. Of Redis or Valkey if the store is there, 0 without `maxmemory`.'),
+      isShared: z
+        .boolean()
+        .describe(
+          'Whether the store is in Redis or Valkey, which other machines may share. `entries` are those of all machines then, and all other figures are of this machine only.',
+        ),
     }),
     origins: z.array(originStatus),
     fills: z.array(fillStatus).describe('At most 1000, the longest-running first.'),

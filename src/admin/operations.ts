@@ -191,9 +191,11 @@ export interface StoreFigures {
   readonly entries: number;
   readonly memoryBytes: number;
   readonly memoryLimitBytes: number;
-  /** Null for a store in memory. */
+  /** Null for a store in memory. Of Redis or Valkey where the store is there; its limit is 0 where it has none. */
   readonly diskBytes: number | null;
   readonly diskLimitBytes: number | null;
+  /** Whether other machines share it, in Redis or Valkey: its entries are those of all, and all other figures are of one machine. */
+  readonly isShared: boolean;
 }
 
 /** A URI that was requested often within about the last minute. Secrets in it are redacted. */

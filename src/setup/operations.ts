@@ -128,7 +128,7 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
         .sort(byAge);
       return {
         metrics: counted.readOwn(),
-        store: figuresOf(readUsage()),
+        store: figuresOf(readUsage(), site.config.store.type === 'redis'),
         origins: site.routes.flatMap((route) => listOriginsOf(route, worker)),
         fills: running.slice(0, mostFills),
         fillCount: running.length,
@@ -138,15 +138,11 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
   };
 }
 
-function figuresOf({
-  entryCount,
-  usedBytes,
-  maxSizeBytes,
-  memoryBytes,
-  maxMemoryBytes,
-  isWritable,
-}: StoreUsage): StoreFigures {
-  // Only a store on a disk can become one that cannot be written.
+function figuresOf(
+  { entryCount, usedBytes, maxSizeBytes, memoryBytes, maxMemoryBytes, isWritable }: StoreUsage,
+  isShared: boolean,
+): StoreFigures {
+  // A store in memory can always be written.
   const isOnDisk = isWritable !== undefined;
   return {
     entries: entryCount,
@@ -154,6 +150,7 @@ function figuresOf({
     memoryLimitBytes: maxMemoryBytes ?? 0,
     diskBytes: isOnDisk ? usedBytes : null,
     diskLimitBytes: isOnDisk ? maxSizeBytes : null,
+    isShared,
   };
 }
 

@@ -15,7 +15,7 @@ const fill = (id: string, startedAt: number) => ({ id, startedAt }) as FillStatu
 function workerWith(changes: Partial<WorkerActivity>): WorkerActivity {
   return {
     metrics: [],
-    store: { entries: 3, memoryBytes: 10, memoryLimitBytes: 20, diskBytes: 100, diskLimitBytes: 1000 },
+    store: { entries: 3, memoryBytes: 10, memoryLimitBytes: 20, diskBytes: 100, diskLimitBytes: 1000, isShared: true },
     origins: [],
     fills: [],
     fillCount: 0,
@@ -43,7 +43,14 @@ describe('composeActivity', () => {
     ];
     expect(composeActivity({ ...parts, readings })).toEqual({
       ...someActivity,
-      store: { entries: 3, memoryBytes: 20, memoryLimitBytes: 40, diskBytes: 100, diskLimitBytes: 1000 },
+      store: {
+        entries: 3,
+        memoryBytes: 20,
+        memoryLimitBytes: 40,
+        diskBytes: 100,
+        diskLimitBytes: 1000,
+        isShared: true,
+      },
       fills: [fill('2-1', 3), fill('1-1', 5)],
       fillCount: 2,
       hottest: [
@@ -63,7 +70,14 @@ describe('composeActivity', () => {
 
   it('is empty, not absent, while no process serves', () => {
     expect(composeActivity({ ...parts, readings: [] })).toMatchObject({
-      store: { entries: 0, memoryBytes: 0, memoryLimitBytes: 0, diskBytes: null, diskLimitBytes: null },
+      store: {
+        entries: 0,
+        memoryBytes: 0,
+        memoryLimitBytes: 0,
+        diskBytes: null,
+        diskLimitBytes: null,
+        isShared: false,
+      },
       fillCount: 0,
     });
   });

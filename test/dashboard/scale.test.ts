@@ -79,6 +79,30 @@ describe('the built page', () => {
     }),
   );
 
+  itWith(['chromium'], 'says which figures are of one machine, where machines share the store', () =>
+    withPage(browser, {}, async (page) => {
+      const note = page.getByText(
+        'These figures are of this machine only. The store is shared: its entries are those of all machines.',
+      );
+      const few = { entries: 10, fills: 1, workers: 1 };
+      await using shared = await openFakePage(builtDirectory, { ...few, isShared: true });
+      await logIn(page, shared.url, 'any');
+      await note.waitFor();
+      await page.getByText('Engine, of all machines', { exact: true }).waitFor();
+      expect(await findFaults(page)).toEqual([]);
+      await page.getByRole('link', { name: /^Fills/ }).click();
+      await page.getByRole('heading', { name: 'Running fills' }).waitFor();
+      await note.waitFor();
+      await page.getByRole('link', { name: /^Entries/ }).click();
+      await page.getByRole('heading', { name: 'Stored entries' }).waitFor();
+      expect(await note.count()).toBe(0);
+      // The session is that of the host, whatever the port.
+      await page.goto(served.url);
+      await page.getByText('Disk', { exact: true }).waitFor();
+      expect(await note.count()).toBe(0);
+    }),
+  );
+
   itWith(['chromium'], 'finds fills by their URI', () =>
     withPage(browser, {}, async (page) => {
       await logIn(page, `${served.url}#/fills`, 'any');

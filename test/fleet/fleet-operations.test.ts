@@ -54,7 +54,14 @@ const purge = { search: { kind: 'all' }, mode: 'hard' } as const;
 
 describe('the activity', () => {
   it('is read of all workers that answer, and names all', async () => {
-    const store = { entries: 1, memoryBytes: 2, memoryLimitBytes: 4, diskBytes: 10, diskLimitBytes: 20 };
+    const store = {
+      entries: 1,
+      memoryBytes: 2,
+      memoryLimitBytes: 4,
+      diskBytes: 10,
+      diskLimitBytes: 20,
+      isShared: false,
+    };
     const reading = { metrics: [{ name: 'a' }], store, origins: [], fills: [], fillCount: 3, hottest: [] };
     const read: unknown[] = [];
     const { operations } = createFleet(

@@ -18,8 +18,8 @@ function routeWith(name: string, more: Partial<Route>): Route {
 const { requests, bytes, latency, connectionsOpen } = someActivity;
 const totals = { requests, bytes, latency, connectionsOpen };
 
-function createGround(overrides: Partial<ServerParts> = {}) {
-  const checked = checkConfig({ routes: [{ origin: 'http://origin.test' }] }, '.');
+function createGround(overrides: Partial<ServerParts> = {}, options: object = {}) {
+  const checked = checkConfig({ routes: [{ origin: 'http://origin.test' }], ...options }, '.');
   if (checked.kind === 'invalid') throw new Error('a bad configuration');
   const known = routeWith('b', {
     listOrigins: () => [
@@ -172,10 +172,22 @@ describe('the activity', () => {
     expect(await createGround().operations.readActivity()).toMatchObject({
       isReady: true,
       workers: [{ id: 3, pid: 77, state: 'serving' }],
-      store: { entries: 1, memoryBytes: 4, memoryLimitBytes: 5, diskBytes: null, diskLimitBytes: null },
+      store: {
+        entries: 1,
+        memoryBytes: 4,
+        memoryLimitBytes: 5,
+        diskBytes: null,
+        diskLimitBytes: null,
+        isShared: false,
+      },
       origins: [{ route: 'a' }, { url: 'http://b1.test/', health: 'resting' }, { url: 'http://b2.test/' }],
       fills: [{ id: '1-1', worker: 3 }],
       fillCount: 1,
     });
+  });
+
+  it('says that other machines may share a store in an engine', async () => {
+    const { operations } = createGround({}, { store: { type: 'redis' } });
+    expect(await operations.readActivity()).toMatchObject({ store: { isShared: true } });
   });
 });

@@ -28,6 +28,15 @@ export function Empty({ children }: { readonly children: ComponentChildren }): J
   return <p class="empty">{children}</p>;
 }
 
+/** What the figures of a view cover where machines share the store. */
+export function OfThisMachine(): JSX.Element {
+  return (
+    <p class="of-this-machine">
+      These figures are of this machine only. The store is shared: its entries are those of all machines.
+    </p>
+  );
+}
+
 /** A word with a colour. The word alone says everything. */
 export function Pill({
   tone,

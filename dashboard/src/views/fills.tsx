@@ -10,7 +10,7 @@ import { formatPlace } from '../model/place.ts';
 import { SpeedMeter, timeLeftMs, timeLeftText } from '../model/speed.ts';
 import { windowOf } from '../model/window.ts';
 import { Icon } from '../parts/icons.tsx';
-import { Empty, Field, Panel, Uri } from '../parts/panel.tsx';
+import { Empty, Field, OfThisMachine, Panel, Uri } from '../parts/panel.tsx';
 
 /** Shows all running fills. However many there are, only the rows in view are in the document. */
 export function Fills(): JSX.Element {
@@ -31,6 +31,7 @@ export function Fills(): JSX.Element {
         </span>
       }
     >
+      {activity.store.isShared ? <OfThisMachine /> : null}
       {fillCount === 0 ? (
         <Empty>
           No transfer from an origin is running. One starts when a client asks for bytes that are not stored, or when

@@ -30,7 +30,7 @@ import { groupOrigins, type OriginGroup } from '../model/origins.ts';
 import { formatPlace } from '../model/place.ts';
 import { Chart } from '../parts/chart.tsx';
 import { DecisionList } from '../parts/decision-list.tsx';
-import { Bar, Choices, Empty, Panel, Pill, Uri } from '../parts/panel.tsx';
+import { Bar, Choices, Empty, OfThisMachine, Panel, Pill, Uri } from '../parts/panel.tsx';
 import { FillRows } from './fills.tsx';
 
 /** Rates are means of this time, in milliseconds: short enough to follow, long enough to be read. */
@@ -55,6 +55,7 @@ export function Overview(): JSX.Element {
   if (activity === undefined) return <Empty>Waiting for the first reading of the server…</Empty>;
   return (
     <div class="overview">
+      {activity.store.isShared ? <OfThisMachine /> : null}
       <Figures activity={activity} history={live.history} />
       <div class="charts-head">
         <Choices
@@ -232,7 +233,7 @@ function FillsPanel({ activity }: { readonly activity: Activity }): JSX.Element 
 }
 
 function StorePanel({ activity: { store } }: { readonly activity: Activity }): JSX.Element {
-  const { entries, memoryBytes, memoryLimitBytes, diskBytes, diskLimitBytes } = store;
+  const { entries, memoryBytes, memoryLimitBytes, diskBytes, diskLimitBytes, isShared } = store;
   return (
     <Panel title="Store" aside={<a href={formatPlace('entries')}>{countOf(entries, 'entry', 'entries')}</a>}>
       {entries === 0 ? (
@@ -240,7 +241,7 @@ function StorePanel({ activity: { store } }: { readonly activity: Activity }): J
       ) : (
         <dl class="usages">
           {typeof diskBytes === 'number' && typeof diskLimitBytes === 'number' ? (
-            <Usage label="Disk" used={diskBytes} limit={diskLimitBytes} />
+            <Usage label={isShared ? 'Engine, of all machines' : 'Disk'} used={diskBytes} limit={diskLimitBytes} />
           ) : null}
           <Usage label="Memory" used={memoryBytes} limit={memoryLimitBytes} />
         </dl>
@@ -250,16 +251,19 @@ function StorePanel({ activity: { store } }: { readonly activity: Activity }): J
 }
 
 function Usage({ label, used, limit }: { label: string; used: number; limit: number }): JSX.Element {
-  const share = limit === 0 ? 0 : used / limit;
+  const share = limit === 0 ? undefined : used / limit;
   return (
     <div class="usage">
       <dt>{label}</dt>
       <dd>
-        {sizeText(used)} of {sizeText(limit)}
+        {sizeText(used)}
+        {share === undefined ? null : ` of ${sizeText(limit)}`}
       </dd>
-      <dd class="usage-bar">
-        <Bar share={share} tone="here" label={`${label} in use: ${percentText(share)}`} />
-      </dd>
+      {share === undefined ? null : (
+        <dd class="usage-bar">
+          <Bar share={share} tone="here" label={`${label} in use: ${percentText(share)}`} />
+        </dd>
+      )}
     </div>
   );
 }

@@ -40,6 +40,8 @@ export interface TopReading {
     readonly memoryLimitBytes?: number | null | undefined;
     readonly diskBytes?: number | null | undefined;
     readonly diskLimitBytes?: number | null | undefined;
+    /** Whether other machines share it, in Redis or Valkey. Absent for older servers. */
+    readonly isShared?: boolean | undefined;
   };
   readonly origins: readonly {
     readonly route: string;

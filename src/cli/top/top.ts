@@ -9,7 +9,7 @@ import { canRedraw, createPainter, wantsColors } from '../terminal/style.ts';
 import { printableJson } from '../text-sections.ts';
 import { type Figures, FillSpeeds, figuresBetween, type TopReading } from './figures.ts';
 import { firstState, pressKey, rowsOf, type TopOrder, type TopState } from './state.ts';
-import { drawTop, formatTopLine, type TopScene } from './view.ts';
+import { drawTop, formatTopLine, formatTopScope, type TopScene } from './view.ts';
 
 /** The flags of the command. */
 export interface TopFlags extends AdminFlags {
@@ -76,6 +76,8 @@ async function printReadings({ server, first, flags, io, stopped }: Watching): P
   const { json = false, count = Number.POSITIVE_INFINITY, interval = 1000 } = flags;
   let before: TopReading | undefined;
   let reading = first;
+  // Not among the lines of figures, which programs may read.
+  if (!json) io.stderr.write(formatTopScope(first));
   for (let printed = 1; ; printed += 1) {
     io.stdout.write(json ? `${printableJson(reading)}\n` : formatTopLine(reading, figuresBetween(before, reading)));
     if (printed >= count || !(await pause(interval, stopped))) return exitCode.done;

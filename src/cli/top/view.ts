@@ -71,6 +71,8 @@ function joined(pieces: readonly Piece[], columns: number): string {
 
 const LABEL = 10;
 
+const ofThisMachine = 'of this machine only; entries and engine are those of all machines';
+
 function drawHead({ columns, rows, place, reading, figures, history, state }: TopScene, paint: Painter): string[] {
   const title: Piece[] = [
     ['Rangeway ', paint.bold],
@@ -126,6 +128,7 @@ function drawHead({ columns, rows, place, reading, figures, history, state }: To
       [' from origins'],
     ),
     row('store', ...storePieces(reading, paint)),
+    ...(reading.store.isShared === true ? [row('figures', [ofThisMachine, paint.yellow])] : []),
   ];
   return rows >= 16 ? [...lines, ''] : lines;
 }
@@ -139,7 +142,7 @@ function storePieces({ store }: TopReading, paint: Painter): Piece[] {
   return [
     [`${store.entries} ${store.entries === 1 ? 'entry' : 'entries'}`, paint.bold],
     ...level('memory', store.memoryBytes, store.memoryLimitBytes),
-    ...level('disk', store.diskBytes, store.diskLimitBytes),
+    ...level(store.isShared === true ? 'engine' : 'disk', store.diskBytes, store.diskLimitBytes),
   ];
 }
 
@@ -311,6 +314,11 @@ function latencyText(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return 'slower';
   if (ms < 10) return `${Number(ms.toFixed(1))} ms`;
   return ms < 1000 ? `${Math.round(ms)} ms` : `${Number((ms / 1000).toFixed(1))} s`;
+}
+
+/** Returns a line that says what lines of figures cover; empty where nothing has to be said. */
+export function formatTopScope({ store }: TopReading): string {
+  return store.isShared === true ? `figures ${ofThisMachine}\n` : '';
 }
 
 /** Formats a reading as one line, for output that is no terminal. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { createPainter, textWidth } from '../../../src/cli/terminal/style.ts';
 import { FillSpeeds, figuresBetween, percentileOf, type TopReading } from '../../../src/cli/top/figures.ts';
 import { firstState, pressKey, rowsOf, selectedRow, type TopState } from '../../../src/cli/top/state.ts';
-import { drawTop, formatTopLine, type TopScene } from '../../../src/cli/top/view.ts';
+import { drawTop, formatTopLine, formatTopScope, type TopScene } from '../../../src/cli/top/view.ts';
 import { someReading } from '../../support/values/top-reading.ts';
 
 const key = (text: string) => ({ name: text, text, ctrl: false });
@@ -182,6 +182,24 @@ describe('the screen', () => {
     expect(text).toContain('q quit');
     // Two workers report the first origin: it is listed once.
     expect(text.match(/http:\/\/first\.example/g)).toHaveLength(1);
+  });
+
+  it('says which figures are of this machine only, where machines share the store', () => {
+    const store = { ...someReading.store, diskBytes: 3_000_000, diskLimitBytes: 0, isShared: true };
+    const shared = { ...someReading, store };
+    const line = 'of this machine only; entries and engine are those of all machines';
+    for (const [reading, isSaid] of [
+      [shared, true],
+      [someReading, false],
+      [{ ...shared, store: { ...store, isShared: false } }, false],
+    ] as const) {
+      const text = drawTop(sceneOf(80, 24, { reading }), createPainter(false)).join('\n');
+      expect(text.includes(`\nfigures   ${line}\n`)).toBe(isSaid);
+      expect(formatTopScope(reading)).toBe(isSaid ? `figures ${line}\n` : '');
+    }
+    const text = drawTop(sceneOf(80, 24, { reading: shared }), createPainter(false)).join('\n');
+    expect(text).toMatch(/^store .* engine 3(\.0)? MB/m);
+    expect(text).not.toContain('disk');
   });
 
   it('has one line for output that is no terminal', () => {

@@ -55,7 +55,7 @@ export const someActivity: Activity = {
   bytes: { sent: 1000, fromOrigin: 300 },
   latency: { boundsMs: [1, 2.5], counts: [5, 2, 1] },
   connectionsOpen: 2,
-  store: { entries: 1, memoryBytes: 10, memoryLimitBytes: 100, diskBytes: null, diskLimitBytes: null },
+  store: { entries: 1, memoryBytes: 10, memoryLimitBytes: 100, diskBytes: null, diskLimitBytes: null, isShared: false },
   origins: [],
   fills: [],
   fillCount: 0,
