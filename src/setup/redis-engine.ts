@@ -69,6 +69,13 @@ function listOf(nodes: readonly EngineNode[], port: number): string {
   return texts.map((text, at) => `${text}:${nodes[at]?.port ?? port}`).join(', ');
 }
 
+/** Returns the ports that a server of this store connects to, of its Sentinels where they name the engine; none over a Unix socket. */
+export function enginePorts(store: RedisStoreConfig): readonly number[] {
+  const place = placeOf(store, undefined);
+  if (place.kind === 'socket') return [];
+  return place.kind === 'server' ? [place.address.port] : place.nodes.map(({ port }) => port);
+}
+
 function placeOf(store: RedisStoreConfig, password: string | undefined): EnginePlace {
   const { url, cluster, sentinels, sentinelMaster: master, sentinelUsername: username } = store;
   if (cluster !== undefined) return { kind: 'cluster', nodes: cluster.map((node) => addressOf(node, ENGINE_PORT)) };

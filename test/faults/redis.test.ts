@@ -131,4 +131,19 @@ describeWithEngine('a server with its store in an engine', () => {
     await using well = startRangeway(['doctor', '--store', `redis://127.0.0.1:${engine.port}`]);
     await well.waitFor(/evicts\s+by\s+allkeys-lru/);
   });
+
+  it('is known to the doctor by its engine while it runs', async () => {
+    await using proxy = await start();
+    const { host } = new URL(proxy.url);
+    const examine = (port: number) => {
+      const store = `redis://127.0.0.1:${port}`;
+      return startRangeway(['doctor', '--listen', host, '--store', store]);
+    };
+    const isLinux = process.platform === 'linux';
+    await using same = examine(engine.port);
+    await same.waitFor(isLinux ? /the\s+Rangeway\s+of\s+this\s+configuration\s+listens\s+there/ : /listens\s+there/);
+    await using other = examine(1);
+    await other.waitFor(isLinux ? /another\s+Rangeway\s+listens\s+there/ : /listens\s+there/);
+    await proxy.stop('SIGTERM');
+  });
 });

@@ -4,6 +4,7 @@
  */
 
 import type { Config } from '../../config/schema.ts';
+import { enginePorts } from '../../setup/redis-engine.ts';
 import { ownDirectory } from '../../setup/store.ts';
 import { type CliIo, exitCode } from '../io.ts';
 import { resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts';
@@ -100,10 +101,10 @@ export function judge(facts: Facts, config: Config): readonly Diagnosis[] {
 
 const gatherFacts: GatherFacts = async ({ config, file, hasOrigins }, io) => {
   const { store } = config;
-  const dir = store.type === 'disk' ? store.dir : undefined;
   const stored = ownDirectory(store);
+  const marks = { dir: stored, enginePorts: store.type === 'redis' ? enginePorts(store) : [] };
   const [places, certificates, files, origins, storeFacts, engine] = await Promise.all([
-    gatherPlaces(config, dir),
+    gatherPlaces(config, marks),
     gatherCertificates(config),
     gatherFiles(config, file),
     hasOrigins ? gatherOrigins(config, { now: Date.now, elapsed: io.now }) : undefined,

@@ -15,20 +15,28 @@ export function gatherListenRights(): ListenRights {
   return { userId: process.getuid?.(), firstFree, umask: process.umask() };
 }
 
+/** By what the server of this configuration is known among others. */
+export interface StoreMarks {
+  /** A directory that only its server uses; undefined where it has none. */
+  readonly dir: string | undefined;
+  /** Ports of the engine of the store; empty without one. */
+  readonly enginePorts: readonly number[];
+}
+
 /**
  * Binds all places, in their order, so that those that exclude each other are found too, and releases them at the end. Never rejects:
- * what is wrong is a fact. `storeDir` is the directory of the store, by which the server of this configuration is known.
+ * what is wrong is a fact.
  */
 export async function gatherPlaces(
   { listen, admin }: Pick<Config, 'listen' | 'admin'>,
-  storeDir: string | undefined,
+  store: StoreMarks,
 ): Promise<readonly PlaceFacts[]> {
   await using sockets = new AsyncDisposableStack();
   const places = listen.map(({ address, mode }, at) => ({ option: `listen[${at}]`, place: address, mode }));
   if (typeof admin === 'object') places.push({ option: 'admin.listen', place: admin.listen, mode: 0o600 });
   const facts: PlaceFacts[] = [];
   for (const { option, place, mode } of places) {
-    facts.push({ option, place, mode, outcome: await bindPlace(place, mode, storeDir, sockets) });
+    facts.push({ option, place, mode, outcome: await bindPlace(place, mode, store, sockets) });
   }
   return facts;
 }
@@ -36,7 +44,7 @@ export async function gatherPlaces(
 async function bindPlace(
   place: ListenPlace,
   mode: number | undefined,
-  storeDir: string | undefined,
+  store: StoreMarks,
   sockets: AsyncDisposableStack,
 ): Promise<PlaceOutcome> {
   if (place.kind === 'systemd') return { kind: 'passed' };
@@ -45,14 +53,13 @@ async function bindPlace(
     sockets.adopt(await openSocket(bound, formatListenPlace(place)), (socket) => socket.close());
     return { kind: 'free' };
   } catch (error) {
-    return outcomeOf(error, place, storeDir);
+    return outcomeOf(error, place, store);
   }
 }
 
-function outcomeOf(error: unknown, place: ListenPlace, storeDir: string | undefined): PlaceOutcome {
+function outcomeOf(error: unknown, place: ListenPlace, store: StoreMarks): PlaceOutcome {
   const code = systemCode(error instanceof ListenFault ? (error.cause ?? error) : error) ?? '';
-  if (code === 'EADDRINUSE' && !(error instanceof ListenFault))
-    return { kind: 'held', by: findHolder(place, storeDir) };
+  if (code === 'EADDRINUSE' && !(error instanceof ListenFault)) return { kind: 'held', by: findHolder(place, store) };
   if (code === 'EACCES' && place.kind === 'tcp') {
     return { kind: 'denied', firstFree: gatherListenRights().firstFree, nodePath: process.execPath };
   }
@@ -61,10 +68,10 @@ function outcomeOf(error: unknown, place: ListenPlace, storeDir: string | undefi
 }
 
 /** Finds the process that listens at a place; undefined where this user cannot see it. Needs Linux. */
-function findHolder(place: ListenPlace, storeDir: string | undefined): PortHolder | undefined {
+function findHolder(place: ListenPlace, store: StoreMarks): PortHolder | undefined {
   const inodes =
     place.kind === 'tcp' ? listeningInodes(place.port) : place.kind === 'unix' ? socketInodes(place.path) : [];
-  const links = new Set(inodes.map((inode) => `socket:[${inode}]`));
+  const links = new Set(inodes.map(linkOfSocket));
   // The processes of one server may share the socket.
   const holders = namesIn('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -72,20 +79,58 @@ function findHolder(place: ListenPlace, storeDir: string | undefined): PortHolde
     .filter(({ files }) => files.some((file) => links.has(file)));
   const [first] = holders;
   if (first === undefined) return undefined;
-  const store = storeDir === undefined ? undefined : `${realPathOf(storeDir)}/`;
-  const hasStore = store !== undefined && holders.some(({ files }) => files.some((file) => file.startsWith(store)));
-  return describeProcess(first.pid, hasStore);
+  const directory = store.dir === undefined ? undefined : `${realPathOf(store.dir)}/`;
+  const connections = new Set(connectedInodes(store.enginePorts).map(linkOfSocket));
+  const isOfStore = (file: string): boolean =>
+    connections.has(file) || (directory !== undefined && file.startsWith(directory));
+  return describeProcess(
+    first.pid,
+    holders.some(({ files }) => files.some(isOfStore)),
+  );
+}
+
+function linkOfSocket(inode: string): string {
+  return `socket:[${inode}]`;
 }
 
 /** Returns the inodes of the sockets that listen on a port (proc_net(5): state 0A). */
-function listeningInodes(port: number): string[] {
-  const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+function listeningInodes(port: number): readonly string[] {
+  return tcpSockets().flatMap(({ local, state, inode }) =>
+    local.endsWith(portText(port)) && state === '0A' ? [inode] : [],
+  );
+}
+
+/** Returns the inodes of the sockets that are connected to one of these ports, of any host (state 01). */
+function connectedInodes(ports: readonly number[]): readonly string[] {
+  if (ports.length === 0) return [];
+  const ends = ports.map(portText);
+  return tcpSockets().flatMap(({ remote, state, inode }) =>
+    state === '01' && ends.some((end) => remote.endsWith(end)) ? [inode] : [],
+  );
+}
+
+/** Returns the end of an address with a port, as the system lists it. */
+function portText(port: number): string {
+  return `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+}
+
+/** A socket as the system lists it, with addresses and the state in hexadecimal digits. */
+interface TcpSocket {
+  readonly local: string;
+  readonly remote: string;
+  readonly state: string;
+  readonly inode: string;
+}
+
+function tcpSockets(): readonly TcpSocket[] {
   return ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((table) =>
     textOf(table)
       .split('\n')
       .map((line) => line.trim().split(/\s+/))
-      .flatMap(([, local, , state, , , , , , inode]) =>
-        local?.endsWith(end) === true && state === '0A' && inode !== undefined ? [inode] : [],
+      .flatMap(([, local, remote, state, , , , , , inode]) =>
+        local !== undefined && remote !== undefined && state !== undefined && inode !== undefined
+          ? [{ local, remote, state, inode }]
+          : [],
       ),
   );
 }

@@ -30,7 +30,7 @@ export interface PortHolder {
   /** The name of its program. */
   readonly name: string;
   readonly isRangeway: boolean;
-  /** Whether it has files of this configuration's store open. */
+  /** Whether it has files of this configuration's store open, or connections to its engine. */
   readonly hasStore: boolean;
 }
 

@@ -115,8 +115,8 @@ describe('gatherPlaces', () => {
     return (server.address() as AddressInfo).port;
   }
 
-  const outcomes = async (options: object, storeDir?: string) => {
-    const facts = await gatherPlaces(examinedConfig(options), storeDir);
+  const outcomes = async (options: object, dir?: string) => {
+    const facts = await gatherPlaces(examinedConfig(options), { dir, enginePorts: [] });
     return facts.map(({ option, outcome }) => [option, outcome]);
   };
 
