@@ -391,7 +391,7 @@ export const activity = z
       isShared: z
         .boolean()
         .describe(
-          'Whether the store is in Redis or Valkey, which other machines may share. `entries` are those of all machines then, and all other figures are of this machine only.',
+          'Whether the store is in Redis or Valkey, which other machines may share. `entries`, `diskBytes` and `diskLimitBytes` are those of all machines then, and all other figures are of this machine only.',
         ),
     }),
     origins: z.array(originStatus),

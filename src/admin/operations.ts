@@ -194,7 +194,7 @@ export interface StoreFigures {
   /** Null for a store in memory. Of Redis or Valkey where the store is there; its limit is 0 where it has none. */
   readonly diskBytes: number | null;
   readonly diskLimitBytes: number | null;
-  /** Whether other machines share it, in Redis or Valkey: its entries are those of all, and all other figures are of one machine. */
+  /** Whether other machines share it, in Redis or Valkey. Entries and the figures of the disk are those of all machines then. */
   readonly isShared: boolean;
 }
 
