@@ -175,7 +175,7 @@ describeWithEachEngine('a client of a Cluster with a dead master', (program) => 
     await replicate(replica, dead, cluster.servers);
     await dead.kill();
     const nodes = others.map(({ host, port }) => ({ host, port }));
-    const patience = new Patience();
+    const patience = new Patience(1000);
     const client = await openTestClient({ kind: 'cluster', nodes }, patience.clientOptions);
     expect(client.nodes()).toContain(`${dead.host}:${dead.port}`);
     const key =
@@ -183,10 +183,10 @@ describeWithEachEngine('a client of a Cluster with a dead master', (program) => 
     await patience.end(async () => {
       expect(await reasonOf(client.send(key, ['GET', key], true))).not.toBe('none');
       await replica.command('CLUSTER', 'FAILOVER', 'TAKEOVER');
-      await expect.poll(() => reasonOf(client.send(key, ['SET', key, 'value']))).toBe('none');
+      await expect.poll(() => reasonOf(client.send(key, ['SET', key, 'value'])), { timeout: 60_000 }).toBe('none');
     });
     await works(client);
-    await expect.poll(() => client.isAway).toBe(false);
+    await expect.poll(() => client.isAway, { timeout: 60_000 }).toBe(false);
     client.close();
   });
 });
@@ -202,14 +202,14 @@ describeWithEachEngine('a client of Sentinels', (program) => {
       username: undefined,
       password: undefined,
     } as const;
-    const patience = new Patience();
+    const patience = new Patience(1000);
     const client = await openTestClient(place, patience.clientOptions);
     await works(client);
     await patience.end(async () => {
       await master.kill();
-      await expect.poll(() => reasonOf(client.run(setScript, ['a'], ['b'])), { timeout: 30_000 }).toBe('none');
+      await expect.poll(() => reasonOf(client.run(setScript, ['a'], ['b'])), { timeout: 60_000 }).toBe('none');
     });
     await works(client);
     client.close();
-  }, 40_000);
+  });
 });

@@ -5,19 +5,24 @@ import { realClock } from '../clocks/real-clock.ts';
 import type { RedisServer } from './redis-server.ts';
 
 const LONG_MS = 20_000;
-const SHORT_MS = 200;
 
 /** The patience of the clients that are opened with its options. */
 export class Patience {
+  readonly #shortMs: number;
   #isShort = false;
 
-  /** Options of a client: its command time-out is 20 s, and 200 ms for what is sent within `end` or `whilePaused`. */
+  /** A longer `shortMs` is for steps in which a command has to succeed in the end. */
+  constructor(shortMs = 200) {
+    this.#shortMs = shortMs;
+  }
+
+  /** Options of a client: its command time-out is 20 s, and `shortMs` for what is sent within `end` or `whilePaused`. */
   readonly clientOptions: Partial<RedisClientOptions> = {
     commandTimeoutMs: LONG_MS,
     clock: {
       now: realClock.now,
       after: (delayMs, callback) =>
-        realClock.after(delayMs === LONG_MS && this.#isShort ? SHORT_MS : delayMs, callback),
+        realClock.after(delayMs === LONG_MS && this.#isShort ? this.#shortMs : delayMs, callback),
     },
   };
 
