@@ -58,7 +58,9 @@ describe('an invalidation', () => {
     const commit = store.hold('commit');
     const committed = store.hold('committed');
     const reading = proxy.send();
-    (await proxy.origin.next()).respond({ fields: fresh }, body);
+    // Of at most one block: it has no row before its commit, which the removal could have deleted.
+    const small = body.subarray(0, 1000);
+    (await proxy.origin.next()).respond({ fields: fresh }, small);
     await commit.reached;
     let isAnswered = false;
     const answered = put().then(() => {
