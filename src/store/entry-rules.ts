@@ -4,6 +4,7 @@
  */
 
 import { spanOfBlock, spanSize } from '../bytes/span.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
 import { type EntryChoice, type EntryOrder, type EntryRank, StoreFault } from './store.ts';
 
 /** Options of a block plan. */
@@ -248,4 +249,9 @@ export class RankSelection<Place extends EntryRank> {
     }
     if (this.#places.length === this.#limit) this.#bound = this.#places.at(-1);
   }
+}
+
+/** Checks whether metadata says that a response must not be used as it was stored: then earlier metadata must not be found again. */
+export function isRestricted({ expiredAt, isInvalid }: StoredResponse): boolean {
+  return expiredAt !== undefined || isInvalid === true;
 }

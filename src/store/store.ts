@@ -275,7 +275,8 @@ export interface Store {
   /**
    * Replaces the metadata of an entry if its generation is still the current one; its position among the variants stays. Returns
    * the new entry, or undefined when the generation was replaced or removed meanwhile. When the metadata cannot be stored, the
-   * new entry is returned all the same, but look-ups go on to find the old one.
+   * new entry is returned all the same, but look-ups go on to find the old one; where it must not be used as it was (`expiredAt`,
+   * `isInvalid`), the entry is removed instead.
    */
   replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
   /** Removes one generation of an entry, current or pinned, if it still exists. */
@@ -356,13 +357,14 @@ export function removedFault(generation: string): StoreFault {
 }
 
 /**
- * A message between the processes that share a store. All kinds but `evicting` and `fallen` announce a change that is already
- * done.
+ * A message between the processes that share a store. All kinds but `opened`, `evicting` and `fallen` announce a change that is
+ * already done.
  * - `keys`: the entries of these keys have changed.
  * - `tag`, `prefix`: all entries with the tag, or with the prefix in their keys, were removed.
  * - `generations`: these were removed or replaced.
  * - `lost`: these generations were removed, but their rows could not be deleted from the index yet.
  * - `fresh`: the index was damaged and starts empty.
+ * - `opened`: the sender has opened the store, and must learn of what was announced as `lost` before.
  * - `evicting`: entries are about to be evicted to make room.
  * - `fallen`: these processes have died.
  * - `local`: a change of the local disk in front of an engine, for the other processes of the machine.
@@ -374,6 +376,7 @@ export type StoreChange =
   | { readonly kind: 'generations'; readonly generations: readonly string[] }
   | { readonly kind: 'lost'; readonly generations: readonly string[] }
   | { readonly kind: 'fresh' }
+  | { readonly kind: 'opened' }
   | { readonly kind: 'evicting' }
   | { readonly kind: 'fallen'; readonly instances: readonly string[] }
   | { readonly kind: 'local'; readonly change: StoreChange };

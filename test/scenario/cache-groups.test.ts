@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { turn } from '../support/clocks/turn.ts';
 import { createRangeOrigin } from '../support/origins/range-origin.ts';
 import {
   createWholeProxy,
@@ -70,8 +71,10 @@ describe('the invalidation of a group', () => {
     const reading = proxy.send();
     (await proxy.origin.next()).respond({ fields: grouped }, storedBody);
     await held.reached;
-    await clear('g');
+    const cleared = clear('g');
+    await turn();
     held.release();
+    await cleared;
     expect(await reading.bytes()).toEqual(Buffer.from(storedBody));
     await settled();
     await fetched(proxy, { fields: grouped });

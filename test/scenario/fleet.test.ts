@@ -11,6 +11,7 @@ import {
   type WholeProxy,
   type WholeProxyOptions,
 } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore } from '../support/stores/steered-store.ts';
 import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
@@ -339,6 +340,29 @@ describe('an invalidation in one process', () => {
     second.finish();
     for (const client of later) expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, size, 2)));
     expect(await send(0).field('etag')).toBe('"v2"');
+  });
+
+  it.each([0, 1])('keeps a completion that process %i begins during the removal from being joined', async (other) => {
+    const store = createSteeredStore();
+    begin({ originRanges: 'auto', createStore: () => store });
+    const part = send(0, { fields: { range: 'bytes=2000-2099' } });
+    await origin.give();
+    await expectPart(part, 2000, 2100);
+    await proxy.fillsEnded(1);
+    const removal = store.hold('removeKey');
+    const put = send(0, { method: 'PUT' });
+    (await proxy.origin.next()).respond({ status: 204, framing: 'none' }, none);
+    await removal.reached;
+    const meanwhile = send(other);
+    const rest = await origin.begin();
+    void rest.sendTo(100);
+    await expectUntil(meanwhile, 100);
+    origin.file = { ...origin.file, seed: 2, fields: { ...origin.file.fields, etag: '"v2"' } };
+    removal.release();
+    expect(await put.status()).toBe(204);
+    origin.serve();
+    for (const process of [0, 1]) expect(await send(process).field('etag')).toBe('"v2"');
+    await meanwhile.leave();
   });
 });
 

@@ -1,6 +1,7 @@
 /** Invalidation by unsafe methods while a fill runs (RFC 9111 §4.4), and which of two fills is kept. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { turn } from '../support/clocks/turn.ts';
 import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
@@ -41,8 +42,10 @@ describe('an invalidation', () => {
       const reading = proxy.send();
       (await proxy.origin.next()).respond({ fields: fresh }, body);
       await held.reached;
-      await put();
+      const answered = put();
+      await turn();
       held.release();
+      await answered;
       expect(await reading.bytes()).toEqual(Buffer.from(body));
       await proxy.fillsEnded(1);
       expect(proxy.fillEvents()[0]).toMatchObject({ result: 'relayed' });
@@ -50,6 +53,32 @@ describe('an invalidation', () => {
       await proxy.fillsEnded(2);
     },
   );
+
+  it('is not answered before a response that it forbids, and that was being stored, can be found no more', async () => {
+    const commit = store.hold('commit');
+    const committed = store.hold('committed');
+    const reading = proxy.send();
+    // Of at most one block: it has no row before its commit, which the removal could have deleted.
+    const small = body.subarray(0, 1000);
+    (await proxy.origin.next()).respond({ fields: fresh }, small);
+    await commit.reached;
+    let isAnswered = false;
+    const answered = put().then(() => {
+      isAnswered = true;
+    });
+    await turn();
+    commit.release();
+    await committed.reached;
+    await turn();
+    const wasAnswered = isAnswered;
+    committed.release();
+    await answered;
+    await reading.bytes();
+    await proxy.fillsEnded(1);
+    expect(wasAnswered).toBe(false);
+    await expectMiss();
+    await proxy.fillsEnded(2);
+  });
 
   it('keeps out an empty body whose writer is being opened', async () => {
     const held = store.hold('openWriter');

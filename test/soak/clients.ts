@@ -47,6 +47,8 @@ export class Clients {
     close: new Agent({ keepAlive: false }),
     tls: new TlsAgent({ keepAlive: true, maxSockets: 8, ca: testAuthority }),
   };
+  /** TLS over new connections. */
+  readonly #newTls = new TlsAgent({ keepAlive: false, ca: testAuthority });
   #session: Http2Connection | undefined;
 
   constructor(plain: string, tls: string) {
@@ -65,16 +67,17 @@ export class Clients {
     try {
       return await this.#askHttp1(transport, asked, agent);
     } catch (error) {
-      // A kept connection that ends just when it is used again says nothing: every client tries again (RFC 9112 §9.3.1).
+      // A kept connection that ends just when it is used again says nothing: every client tries again (RFC 9112 §9.3.1). Over
+      // the same scheme: the other one has another resource at this path, whose response may be older.
       if (!(error instanceof UnusedConnection)) throw error;
-      return this.#askHttp1('close', asked, undefined);
+      return this.#askHttp1(transport, asked, transport === 'tls' ? this.#newTls : this.#agents.close);
     }
   }
 
   /** Closes all connections. */
   close(): void {
     this.#session?.retire();
-    for (const agent of Object.values(this.#agents)) agent.destroy();
+    for (const agent of [...Object.values(this.#agents), this.#newTls]) agent.destroy();
   }
 
   async #askHttp1(transport: Exclude<Transport, 'http2'>, asked: Asked, agent?: Agent): Promise<Answered> {
@@ -83,7 +86,7 @@ export class Clients {
     const { port, hostname } = isTls ? this.#tls : this.#plain;
     const options = { host: hostname, port, method, path, headers: { host: siteName, ...fields } };
     const request = isTls
-      ? requestHttps({ ...options, agent: this.#agents.tls, servername: siteName })
+      ? requestHttps({ ...options, agent: agent ?? this.#agents.tls, servername: siteName })
       : requestHttp({ ...options, agent: agent ?? this.#agents[transport] });
     request.on('error', () => {});
     request.end();

@@ -1,9 +1,15 @@
 /** The parts of the soak that decide what is right. `npm run soak` runs the soak itself. */
 
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { versionPiece } from '../support/origins/versioned-file.ts';
 import { seededRandom } from '../support/stores/traces.ts';
+import { testCertificate } from '../support/values/tls-certificate.ts';
 import { AnswerCheck, versionField } from './answer-check.ts';
+import { Clients, readBody } from './clients.ts';
 import {
   allowedStalenessMs,
   cacheControlOf,
@@ -324,6 +330,53 @@ describe('the verdict', () => {
     expect(numFailedTests).toBe(rulings.filter((ruling) => ruling.breaches.length > 0).length);
     expect((numPassedTests ?? 0) + (numFailedTests ?? 0)).toBe(rulings.length);
   });
+});
+
+describe('the clients', () => {
+  it.each([
+    ['keep', 'http', 'GET'],
+    ['tls', 'https', 'GET'],
+    ['tls', 'https', 'POST'],
+  ] as const)('over %s repeat over %s what a kept connection lost: %s', async (transport, scheme, method) => {
+    const received: string[] = [];
+    const endOn = (name: string): RequestListener => {
+      const known = new WeakSet<object>();
+      return (request, response) => {
+        received.push(`${request.method} ${name}`);
+        // As a worker that was killed: the connection ends in place of the second response.
+        if (known.has(request.socket)) return void request.socket.destroy();
+        known.add(request.socket);
+        response.end('body');
+      };
+    };
+    const plain = createServer(endOn('http'));
+    const tls = createTlsServer(testCertificate, endOn('https'));
+    const clients = new Clients(`http://${await listen(plain)}`, `https://${await listen(tls)}`);
+    const ask = async (asked: string) => {
+      const answered = await clients.ask(transport, { method: asked, path: '/', fields: {} });
+      return await readBody(answered, () => {});
+    };
+    try {
+      expect(await ask('GET')).toBe(true);
+      const again = await ask(method).catch(() => false);
+      expect(again).toBe(method === 'GET');
+      const repeated = method === 'GET' ? [`GET ${scheme}`] : [];
+      expect(received).toEqual([`GET ${scheme}`, `${method} ${scheme}`, ...repeated]);
+    } finally {
+      clients.close();
+      for (const server of [plain, tls]) {
+        server.closeAllConnections();
+        await new Promise((resolve) => server.close(resolve));
+      }
+    }
+  });
+
+  /** Opens a server on a free port, and returns its authority. */
+  async function listen(server: Server): Promise<string> {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
 });
 
 describe('the report', () => {

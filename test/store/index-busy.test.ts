@@ -23,7 +23,7 @@ async function lockedStore() {
   const other = new DatabaseSync(join(directory.dir, 'index.sqlite'));
   onTestFinished(() => other.close());
   other.exec('BEGIN IMMEDIATE');
-  return { ...opened, entry, unlock: () => other.exec('ROLLBACK') };
+  return { ...opened, directory, entry, other, unlock: () => other.exec('ROLLBACK') };
 }
 
 it('a locked index refuses new entries, is logged once, and storing works again once it is unlocked', async () => {
@@ -61,6 +61,42 @@ it('an entry removed while the index is locked is gone at once, and stays gone a
   await store.removeKey('other');
   expect(await store.find('k')).toHaveLength(1);
   expect(await findFirst(store, 'k')).toMatchObject({ sizeBytes: 1 });
+});
+
+it.each([{ expiredAt: 3000 }, { isInvalid: true } as const])(
+  'an entry that must not be used as it was (%o) is removed where a locked index cannot say so',
+  async (restriction) => {
+    const { store, entry, unlock } = await lockedStore();
+    expect(await store.replaceMetadata(entry, sampleMetadata(2))).toBeDefined();
+    expect(await store.find('k')).toHaveLength(1);
+    expect(await store.replaceMetadata(entry, { ...entry.metadata, ...restriction })).toBeUndefined();
+    expect(await store.find('k')).toEqual([]);
+    unlock();
+    await store.removeKey('other');
+    expect(await store.find('k')).toEqual([]);
+  },
+);
+
+it('an entry removed while the index is locked is not found by a process that opens the store afterwards', async () => {
+  const { directory, store, entry, unlock } = await lockedStore();
+  await store.removeEntry(entry);
+  unlock();
+  const { store: later } = await directory.open();
+  expect(await later.find('k')).toEqual([]);
+  expect(await store.find('k')).toEqual([]);
+});
+
+it('an entry removed before is not found by a process that opens the store while its row cannot be deleted', async () => {
+  const { directory, store, entry, other, unlock } = await lockedStore();
+  await store.removeEntry(entry);
+  unlock();
+  // Another process opens the store between two changes of one that keeps the index busy.
+  const opening = directory.open({}, { onOpened: () => other.exec('BEGIN IMMEDIATE') });
+  const { store: later } = await opening;
+  expect(await later.find('k')).toEqual([]);
+  other.exec('ROLLBACK');
+  await store.removeKey('other');
+  expect(await later.find('k')).toEqual([]);
 });
 
 it('a locked index is waited for once, not by each change', async () => {

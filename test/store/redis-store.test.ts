@@ -55,6 +55,21 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
     expect(await readKey(store, key)).toEqual(bytes);
   });
 
+  it('removes what expires while a full engine cannot store that it has', async () => {
+    const { store } = await open();
+    const entry = await storeSample(store, sample);
+    await server.command('CONFIG', 'SET', 'maxmemory', '1');
+    try {
+      expect(await store.replaceMetadata(entry, sampleMetadata('fresh'))).toBeDefined();
+      expect(await store.find(key)).toHaveLength(1);
+      expect(await store.replaceMetadata(entry, { ...entry.metadata, expiredAt: 3000 })).toBeUndefined();
+      expect(await store.find(key)).toEqual([]);
+    } finally {
+      await server.command('CONFIG', 'SET', 'maxmemory', '0');
+    }
+    expect(await store.find(key)).toEqual([]);
+  });
+
   it('reads from an engine that takes no writes, and removes when it takes them again', async () => {
     const { store } = await open();
     await storeSample(store, sample);

@@ -122,9 +122,14 @@ export class Flights {
 
   /** Keeps the running flights of a key from being stored or joined. */
   invalidate(key: string): void {
-    for (const flight of this.#byKey.get(key) ?? []) flight.revoke();
-    this.#byKey.delete(key);
+    this.#revoke(key);
     for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
+  }
+
+  /** As `invalidate` and `invalidateTagged`, for flights only: the recorded exchanges include the one that invalidates. */
+  invalidateFlights(keys: readonly string[], tags: readonly string[]): void {
+    for (const key of keys) this.#revoke(key);
+    for (const tag of tags) for (const flight of this.running) flight.revokeTagged(tag);
   }
 
   /** As `invalidate`, for all keys for which `holds` returns true. */
@@ -163,6 +168,11 @@ export class Flights {
   /** Waits for the storing steps that have begun. A response that was invalidated before the call does not become findable later. */
   async settled(): Promise<void> {
     await Promise.all([this.#storing, ...this.running].map((each) => each.settled()));
+  }
+
+  #revoke(key: string): void {
+    for (const flight of this.#byKey.get(key) ?? []) flight.revoke();
+    this.#byKey.delete(key);
   }
 
   #keysWhere(holds: (key: string) => boolean): readonly string[] {

@@ -8,7 +8,7 @@ import { groupsToInvalidate, groupTag, spellingTag, targetsToInvalidate } from '
 import { type Store, type StoreChange, StoreFault } from '../../store/store.ts';
 import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
-import { type InvalidationMessage, noFleet } from '../fleet.ts';
+import type { InvalidationMessage } from '../fleet.ts';
 import type { Inquiry } from '../inquiry.ts';
 import { invalidateRunning } from './purge.ts';
 
@@ -19,7 +19,10 @@ interface Invalid {
 
 /**
  * Removes the entries that the response to an unsafe method invalidates, and keeps running flights for them from being stored or
- * joined. Flights of this process are affected at once, all processes by the time the promise resolves.
+ * joined, in all processes. Once the promise has resolved, no later request gets what was stored or requested before the call.
+ *
+ * The steps are those of a purge: flights first, so that none stores anything after the removal, and at the end again, because
+ * meanwhile a request may have begun to complete or validate an entry that was still stored.
  */
 export async function invalidate(
   { store, fleet }: Pick<ExchangeContext, 'store' | 'fleet'>,
@@ -34,15 +37,13 @@ export async function invalidate(
   const spellings = [...new Set(named.map(({ normalKey }) => spellingTag(normalKey)))];
   const groups = groupsToInvalidate({ ...request, response }).map((group) => groupTag(uriOrigin, group));
   const tags = [...groups, ...spellings];
-  for (const key of keys) flights.invalidate(key);
-  for (const tag of tags) flights.invalidateTagged(tag);
-  await remove(store, { keys, tags });
-  if (fleet === noFleet || keys.length + tags.length === 0) return;
+  if (keys.length + tags.length === 0) return;
   const news = { kind: 'invalidated', keys, prefixes: [], tags } as const;
-  await fleet.announce(news);
-  // Remove what another process stored before it applied the message. Then stop what it has begun to complete or validate since.
+  await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
   await remove(store, { keys, tags });
-  await fleet.announce(news);
+  // The response to this very request may be stored: it is no flight yet.
+  flights.invalidateFlights(keys, tags);
+  await Promise.all([flights.settled(), fleet.announce(news)]);
 }
 
 async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {

@@ -95,7 +95,10 @@ export async function openDiskStore(options: DiskStoreOptions): Promise<Store> {
   await createStoreDirectory(fileSystem, dir, join(dir, 'blocks'));
   const lock = sharing === undefined ? await lockDirectory(dir, fileSystem) : joinDirectory(dir);
   try {
-    return new DiskStore(options, fileSystem, lock);
+    const store = new DiskStore(options, fileSystem, lock);
+    // Rows that could not be deleted yet: other processes know that their entries were removed, and tell it before this resolves.
+    if (sharing?.isFirst === false) await sharing.announce({ kind: 'opened' });
+    return store;
   } catch (error) {
     lock.release();
     throw error;
@@ -268,10 +271,17 @@ class DiskStore implements Store {
     if (change.kind === 'generations') for (const each of change.generations) this.#noteRemoval(each);
     if (change.kind === 'lost') index.applyRemoval(change.generations);
     if (change.kind === 'fresh') this.#connection.followReplacement();
+    if (change.kind === 'opened') this.#announceLost();
     if (change.kind === 'evicting') this.#background.add(eviction.writeUsesForOthers());
     if (change.kind !== 'fallen') return;
     this.#instances.forget(change.instances);
     this.#background.add(this.#sweeper.sweepFiles());
+  }
+
+  /** Sends the message in this turn, so that it reaches the other process before the answer to its own message. */
+  #announceLost(): void {
+    this.#parts.index.announceLost();
+    void this.#news.settled();
   }
 
   close(): Promise<void> {

@@ -22,6 +22,7 @@ import {
   hasFallingRanks,
   hasText,
   isChosenBy,
+  isRestricted,
   lowerCase,
   maxPins,
   parseCursor,
@@ -198,7 +199,11 @@ class RedisStore implements Store {
       isComplete = readHeader(String(header))?.isComplete ?? false;
       void sharing?.announce({ kind: 'keys', keys: [key] });
     } catch {
-      // Look-ups go on to find the old metadata.
+      // Look-ups go on to find the old metadata, which may then be used no more.
+      if (isRestricted(metadata)) {
+        await this.removeEntry(entry);
+        return undefined;
+      }
     }
     return this.#entry(key, { generation, variant, sizeBytes, metadata, isComplete, pinnedUntil: undefined });
   }

@@ -22,6 +22,8 @@ export interface SharedDirectory {
 export interface Joining {
   readonly isFirst?: boolean;
   readonly fallen?: readonly string[];
+  /** Called when the store has read the index and tells the others that it has. */
+  readonly onOpened?: () => void;
   readonly wrap?: (store: Store) => Store & Partial<Pick<TieredStore, 'forget'>>;
 }
 
@@ -35,7 +37,7 @@ export interface SharingStore extends DiskStoreInTest {
 export async function createSharedDirectory(): Promise<SharedDirectory> {
   const dir = await temporaryDirectory();
   const told: { by: string; change: StoreChange }[] = [];
-  const members = new Map<string, Store>();
+  const members = new Map<string, Pick<Store, 'applyChange'>>();
   const dead = new Set<string>();
   let gate: Promise<void> | undefined;
   let count = 0;
@@ -57,6 +59,7 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
       {
         isFirst = count === 0,
         fallen = [],
+        onOpened,
         wrap = (store: Store): ReturnType<NonNullable<Joining['wrap']>> => store,
       } = {},
     ) => {
@@ -66,14 +69,18 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
       const tellOthers = tellFrom(instance);
       const announce = (change: StoreChange) => {
         own?.forget?.(change);
+        if (change.kind === 'opened') onOpened?.();
         return tellOthers(change);
       };
       const sharing = { instance, isFirst, fallen, announce };
-      // A store that is being opened receives no changes yet: it reads the current state.
+      // A worker keeps the changes that arrive while it opens its store, and applies them before it serves.
+      const early: StoreChange[] = [];
+      members.set(instance, { applyChange: (change) => void early.push(change) });
       const opened = await openTestStore({ dir, sharing, ...options });
       const front = wrap(opened.store);
       own = front;
       members.set(instance, front);
+      for (const change of early) front.applyChange(change);
       return { ...opened, instance, front };
     },
     hold: () => {

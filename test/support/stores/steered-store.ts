@@ -9,6 +9,7 @@ export type Step =
   | 'openWriter'
   | 'writeBlock'
   | 'commit'
+  | 'committed'
   | 'removeKey'
   | 'removeTagged'
   | 'removePrefixed'
@@ -23,7 +24,7 @@ export interface Held {
 }
 
 export interface SteeredStore extends Store {
-  /** Holds up the next call of a step before it takes effect. */
+  /** Holds up the next call of a step before it takes effect; at `committed` a commit that has taken effect. */
   hold(step: Step): Held;
   /** Makes all later calls of a step throw. */
   fail(step: Step, error: Error): void;
@@ -96,7 +97,9 @@ export function createSteeredStore({
         await pass('commit');
         if (lost.size > 0) throw new StoreFault('io', 'a block was lost');
         committed.add(writer.generation);
-        return await writer.commit(final);
+        const entry = await writer.commit(final);
+        await pass('committed');
+        return entry;
       },
       [Symbol.asyncDispose]: async () => {
         isDisposed = true;

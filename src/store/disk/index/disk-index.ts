@@ -6,7 +6,15 @@
 
 import type { StoredResponse } from '../../../http/stored-response.ts';
 import type { Emit } from '../../../telemetry/events.ts';
-import { findable, hasFallingRanks, hasText, isChosenBy, lowerCase, type RankSelection } from '../../entry-rules.ts';
+import {
+  findable,
+  hasFallingRanks,
+  hasText,
+  isChosenBy,
+  isRestricted,
+  lowerCase,
+  type RankSelection,
+} from '../../entry-rules.ts';
 import type { AnnounceChange, EntryChoice, EntryOrder, EntryRank, StoreChange } from '../../store.ts';
 import { blockSum } from '../bodies/block-sums.ts';
 import type { IndexConnection } from './index-connection.ts';
@@ -169,7 +177,7 @@ export class DiskIndex {
 
   /**
    * Replaces the metadata of a generation, and returns the new entry; undefined when the generation is no longer the current one.
-   * When the write fails, the new entry is returned all the same.
+   * When the write fails, the new entry is returned all the same, unless the old one must not be used any more: then it is removed.
    */
   replaceMetadata(key: string, generation: string, metadata: StoredResponse): IndexedEntry | undefined {
     const found = this.get(key, generation);
@@ -180,6 +188,7 @@ export class DiskIndex {
     );
     this.#account.noteChange();
     if (result === 'written') this.#options.onChanged?.({ keys: [key], generations: [] });
+    if (result === 'unwritten' && isRestricted(metadata)) this.remove([generation]);
     return result === 'gone' || !this.has(generation) ? undefined : { ...found.entry, metadata };
   }
 
@@ -217,6 +226,11 @@ export class DiskIndex {
   /** Notes that another process has removed generations whose rows still exist. */
   applyRemoval(generations: readonly string[]): void {
     this.#removals.note(generations);
+  }
+
+  /** Announces again the removed generations whose rows still exist, for a process that has just opened the index. */
+  announceLost(): void {
+    this.#removals.announceAgain();
   }
 
   /** Removes all entries of a key; returns how many of them could be found. */
@@ -471,10 +485,20 @@ class Removals {
     }
     const lost = [...this.#unannounced];
     this.#unannounced.clear();
-    this.#listeners.onChanged?.({ keys: this.#keysOf(lost), generations: [], lost });
+    this.#announce(lost);
     // Their files can be removed nevertheless, which may free just the room that the index lacks.
     for (const generation of this.#removed) this.#listeners.onFilesUnneeded(generation, true, 0);
     return 0;
+  }
+
+  /** Announces all removed generations whose rows cannot be deleted now either. */
+  announceAgain(): void {
+    this.flush();
+    if (this.#removed.size > 0) this.#announce([...this.#removed]);
+  }
+
+  #announce(lost: readonly string[]): void {
+    this.#listeners.onChanged?.({ keys: this.#keysOf(lost), generations: [], lost });
   }
 
   #forget(): void {
