@@ -272,6 +272,68 @@ describe('a large file with fill.parallel', () => {
     await expectStored();
   });
 
+  it('gives a reader that seeks into a slow part a transfer of its own, and takes no byte twice', async () => {
+    const { plain, first } = await begin({ fill: { seekAheadBytes: 50_000, seekAheadMs: 500 } });
+    const [second, third] = await beginTwo();
+    void second.sendTo(10_240);
+    void third.sendTo(18_432);
+    await turn();
+    // A block in forty seconds, for each of them.
+    proxy.clock.advance(40_000);
+    const seeks = [14_400, 17_300, 20_500].map((start) =>
+      proxy.send({ fields: { range: `bytes=${start}-${start + 9}` } }),
+    );
+    const own = [await origin.begin(), await origin.begin(), await origin.begin()];
+    expect(origin.asked.slice(3)).toEqual([
+      'bytes=14336-15359 if "v1"',
+      'bytes=16384-17407 if "v1"',
+      'bytes=20480-21503 if "v1"',
+    ]);
+    for (const transfer of own) transfer.finish();
+    const [a, b, c] = seeks;
+    await expectPart(a ?? expect.fail(), 14_400, 14_410, whole);
+    await expectPart(b ?? expect.fail(), 17_300, 17_310, whole);
+    await expectPart(c ?? expect.fail(), 20_500, 20_510, whole);
+    // The parts end where these blocks begin, and further parts bring the rest, in the order of the reader.
+    void second.sendTo(14_336);
+    const behindSecond = await origin.begin();
+    void third.sendTo(20_480);
+    const rest = [behindSecond, await origin.begin()];
+    expect([second.exchange.isClosed, third.exchange.isClosed]).toEqual([true, true]);
+    expect(origin.asked.slice(6)).toEqual(['bytes=15360-16383 if "v1"', 'bytes=21504-29695 if "v1"']);
+    for (const transfer of rest) transfer.finish();
+    origin.serve();
+    void first.sendTo(9216);
+    await expectWhole(plain, whole);
+    await expect.poll(() => received()).toBe(size);
+    await expectStored();
+  });
+
+  it('lets a reader that seeks into a fast part wait for it, and not for longer than it should take', async () => {
+    const { plain, first } = await begin({ fill: { seekAheadBytes: 2048, seekAheadMs: 500 } });
+    const [second, third] = await beginTwo();
+    void second.sendTo(11_264);
+    void third.sendTo(18_432);
+    await turn();
+    proxy.clock.advance(100);
+    const far = proxy.send({ fields: { range: 'bytes=17300-17309' } });
+    const reading = far.bytes();
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    // Not a byte more came.
+    proxy.clock.advance(500);
+    await origin.give();
+    await reading;
+    await expectPart(far, 17_300, 17_310, whole);
+    expect(origin.asked.at(-1)).toBe('bytes=16384-17407 if "v1"');
+    second.finish();
+    third.finish();
+    origin.serve();
+    void first.sendTo(9216);
+    await expectWhole(plain, whole);
+    await expectStored();
+  });
+
   it.each([
     [1, 1, 0],
     [8, 2, 0],
