@@ -171,8 +171,7 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
       expect((await ask(server, path, `bytes=${start}-${end - 1}`)).isComplete).toBe(true);
     expect(begun).toEqual([]);
     expect((await ask(server, path)).isComplete).toBe(true);
-    for (const { start, end } of kept)
-      expect(begun.filter((span) => span.start < end && start < span.end)).toEqual([]);
+    for (const { start, end } of kept) expect(begun.filter((span) => span.start < end && start < span.end)).toEqual([]);
     await expectKept(server, path);
     expect(storeLines(server.output())).toEqual([]);
   });

@@ -229,7 +229,9 @@ export class FillScheduler implements FillHost {
       if (part === undefined) return;
       const { start, end } = part.span;
       this.#parts.add({ start: start / blockSizeBytes, end: Math.ceil(end / blockSizeBytes) });
-      this.#start(part.span, { ...chargeTo(part), isSpare: true }, undefined, true);
+      const onNeeded = () =>
+        fill.stopAfterBlock(new ProxyError('client_gone', { detail: 'another request needs its connection' }));
+      const fill = this.#start(part.span, { ...chargeTo(part), isSpare: true, onNeeded }, undefined, true);
     }
   }
 
