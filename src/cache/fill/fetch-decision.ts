@@ -99,7 +99,7 @@ export function decideFetch(need: Need): FetchDecision {
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
 }
 
-/** Whether a fill should bring the block of a byte at least as soon as another request would. Which line is slow, only its speed shows. */
+/** Whether a fill should bring the block of a byte at least as soon as another request would. */
 function isNear(fill: FillProgress, need: Need): boolean {
   const { offset, blockSizeBytes, seekAheadBytes } = need;
   if (fill.speed === 0) return offset - fill.frontier <= seekAheadBytes;
