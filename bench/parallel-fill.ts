@@ -1,6 +1,7 @@
 /**
- * `node bench/parallel-fill.ts [MiB] [rounds]`: what `fill.parallel` gains on a slow line. As root, on Linux, with iproute2 and python3.
- * Prints a table: for each number of transfers, when the first byte of a cold file, the file, and a seek during its download arrive.
+ * `node bench/parallel-fill.ts [MiB] [rounds] [transfers,…]`: what `fill.parallel` gains on a slow line. As root, on Linux, with
+ * iproute2 and python3. Prints a table: for each number of transfers, when the first byte of a cold file, the file, and seeks during
+ * its download arrive.
  *
  * The origin is in a network namespace of its own. The line to it has a round trip of 100 ms and loses 1 % of the packets of each
  * direction. `lossy-link.py` makes it, so that the kernel needs no netem; the TCP at both ends is the kernel's, with CUBIC.
@@ -23,40 +24,59 @@ import { formatTable } from './table.ts';
 const delayMs = 50;
 const lossPercent = 1;
 const originUrl = 'http://10.77.0.2:8000';
-const settings = [1, 2, 4, 8];
+/** The seeks of other clients: seconds after the download began, and the offset as a share of the file. */
+const seeks = [
+  [3, 0.3],
+  [6, 0.45],
+  [9, 0.6],
+  [12, 0.75],
+  [15, 0.9],
+  [18, 0.52],
+  [21, 0.67],
+  [24, 0.82],
+  [27, 0.97],
+] as const;
 
 /** What one download shows. */
 interface Reading {
   readonly firstByteMs: number;
   readonly wholeMs: number;
-  readonly seekMs: number;
+  /** Those seeks that began before the whole was there. */
+  readonly seekMs: readonly number[];
 }
 
-const [role = '32', count = '1', third = ''] = process.argv.slice(2);
+const [role = '32', count = '1', third = '1,2,4,8'] = process.argv.slice(2);
 if (role === 'origin') await serveFile(Number(count));
 else if (role === 'measure') console.log(JSON.stringify(await measure(Number(count), Number(third))));
 else await compare(Number(role) * 1024 * 1024, Number(count));
 
 /** Measures all settings at the same time, each over a line of its own, and prints the table. */
 async function compare(sizeBytes: number, rounds: number): Promise<void> {
+  const settings = third.split(',').map(Number);
   const rows = await Promise.all(settings.map((requests) => rowOf(requests, sizeBytes, rounds)));
-  console.log(
-    formatTable([['transfers', 'first byte', 'whole', 'speed', 'seek', 'bytes on the line ÷ file'], ...rows]),
-  );
+  const names = ['transfers', 'first byte', 'whole', 'speed', 'seek', 'longest seek', 'bytes on the line ÷ file'];
+  console.log(formatTable([names, ...rows]));
 }
 
 /** Measures one setting: the row of the table. */
 async function rowOf(requests: number, sizeBytes: number, rounds: number): Promise<string[]> {
   const readings: (Reading & { readonly carriedBytes: number })[] = [];
-  for (let round = 0; round < rounds; round += 1) readings.push(await overLine(requests, sizeBytes));
-  const of = (name: keyof (typeof readings)[number]) => medianOf(readings.map((reading) => reading[name])) ?? 0;
+  for (let round = 0; round < rounds; round += 1) {
+    const reading = await overLine(requests, sizeBytes);
+    console.error(`${requests}: ${JSON.stringify(reading)}`);
+    readings.push(reading);
+  }
+  const of = (name: 'firstByteMs' | 'wholeMs' | 'carriedBytes') =>
+    medianOf(readings.map((reading) => reading[name])) ?? 0;
+  const sought = readings.flatMap(({ seekMs }) => seekMs);
   const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
   return [
     requests === 1 ? 'off' : String(requests),
     `${Math.round(of('firstByteMs'))} ms`,
     seconds(of('wholeMs')),
     `${((sizeBytes * 8) / 1000 / of('wholeMs')).toFixed(1)} Mbit/s`,
-    seconds(of('seekMs')),
+    seconds(medianOf(sought) ?? 0),
+    seconds(Math.max(...sought)),
     (of('carriedBytes') / sizeBytes).toFixed(3),
   ];
 }
@@ -121,7 +141,7 @@ async function serveFile(sizeBytes: number): Promise<void> {
   console.log('listening');
 }
 
-/** Starts Rangeway in this namespace, and downloads the file. After a fifth of it another request seeks to 80 %. */
+/** Starts Rangeway in this namespace, and downloads the file, while other requests seek. */
 async function measure(requests: number, sizeBytes: number): Promise<Reading> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-parallel-'));
   try {
@@ -135,17 +155,16 @@ async function measure(requests: number, sizeBytes: number): Promise<Reading> {
     const whole = await ask(`${url}/file`, {});
     const firstByteMs = performance.now() - startedAt;
     const hash = createHash('sha256');
-    let arrived = 0;
-    let seeking: Promise<number> | undefined;
-    for await (const chunk of whole as AsyncIterable<Uint8Array>) {
-      hash.update(chunk);
-      arrived += chunk.length;
-      if (arrived >= sizeBytes / 5) seeking ??= seek(`${url}/file`, Math.floor(sizeBytes * 0.8));
-    }
+    const seeking: Promise<number>[] = [];
+    const timers = seeks.map(([seconds, share]) =>
+      setTimeout(() => seeking.push(seek(`${url}/file`, Math.floor(sizeBytes * share))), seconds * 1000),
+    );
+    for await (const chunk of whole as AsyncIterable<Uint8Array>) hash.update(chunk);
+    for (const timer of timers) clearTimeout(timer);
     const wholeMs = performance.now() - startedAt;
     const expected = createHash('sha256').update(patternBytes(0, sizeBytes)).digest('hex');
     if (hash.digest('hex') !== expected) throw new BenchFault('the file has wrong bytes');
-    return { firstByteMs, wholeMs, seekMs: (await seeking) ?? 0 };
+    return { firstByteMs, wholeMs, seekMs: await Promise.all(seeking) };
   } finally {
     await rm(dir, { recursive: true, force: true });
   }

@@ -112,7 +112,7 @@ export interface FillPolicy {
   readonly finishMaxPerClient: number;
   /** Whether the absent bytes of a generation are fetched without a reader, where the origin supports ranges. */
   readonly complete: 'always' | 'never' | { readonly smallerThanBytes: number };
-  /** A reader more than this many bytes ahead of a fill gets its own, unless the fill will reach it within `seekAheadMs`. */
+  /** See `Outlook`. A fill brings at most this many present bytes once more, rather than end before them. */
   readonly seekAheadBytes: number;
   readonly seekAheadMs: number;
   /** How an open-ended range is fetched where the origin supports ranges: in spans that grow as the client reads, or as a whole. */

@@ -149,7 +149,7 @@ const originOptions = z.strictObject({
   seekAheadBytes: size({ min: '0B', max: '1TB' })
     .prefault(2_097_152)
     .describe(
-      'A client that reads this far ahead of a transfer gets a transfer of its own, where the origin supports ranges, unless the running one will reach that position within half a second.',
+      'A client that reads further ahead than this gets a transfer of its own, where the origin supports ranges and the speed of the running transfer is not known yet. Once it is known, a client waits for a transfer that will reach it within half a second.',
     ),
   closeDelimited: z
     .enum(['relay', 'store'])

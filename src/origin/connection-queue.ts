@@ -41,6 +41,8 @@ export class ConnectionQueue {
   readonly #lines = new Map<Client, Set<Place>>();
   /** The number of connections that each client holds. */
   readonly #held = new Map<Client, number>();
+  /** The spare requests that hold a connection and have not been told to give it up, the latest last. */
+  readonly #spare = new Set<Place>();
   #busy = 0;
 
   constructor(rules: QueueRules) {
@@ -67,6 +69,24 @@ export class ConnectionQueue {
     return !isShort && this.takeFree(client);
   }
 
+  /** Notes that a spare request holds a connection. */
+  noteSpare(place: Place): void {
+    this.#spare.add(place);
+  }
+
+  /**
+   * Has a spare request give up its connection to a request of `client` that waits: the latest one, which brings the bytes that are
+   * needed last. One of the client itself where the share of the client is used up.
+   */
+  needOne(client: Client): void {
+    const isOwn = client !== undefined && this.#heldBy(client) >= this.#rules.perClient();
+    if (!isOwn && this.#busy < this.#rules.connections) return;
+    const place = [...this.#spare].findLast(({ holder }) => !isOwn || holder === client);
+    if (place === undefined) return;
+    this.#spare.delete(place);
+    place.giveUp();
+  }
+
   #hold(client: Client): void {
     this.#busy += 1;
     this.#held.set(client, this.#heldBy(client) + 1);
@@ -88,8 +108,10 @@ export class ConnectionQueue {
     }
   }
 
-  /** Returns a connection to the pool. */
-  release(client: Client): void {
+  /** Returns the connection of a request to the pool. */
+  release(place: Place): void {
+    const { holder: client } = place;
+    this.#spare.delete(place);
     this.#busy -= 1;
     const left = this.#heldBy(client) - 1;
     if (left > 0) this.#held.set(client, left);
@@ -138,7 +160,7 @@ class Place implements Turn {
   /** The clients in whose lines the place waits. */
   #clients: Set<Client> | undefined;
   /** The client that holds the connection. */
-  #holder: Client;
+  holder: Client;
 
   constructor(queue: ConnectionQueue, charged: ChargedClients | undefined) {
     this.#queue = queue;
@@ -151,7 +173,8 @@ class Place implements Turn {
     const isSpare = this.#charged?.isSpare === true;
     if (isSpare ? this.#queue.takeSpare(client) : this.#queue.takeFree(client)) {
       this.#state = 'busy';
-      this.#holder = client;
+      this.holder = client;
+      if (isSpare) this.#queue.noteSpare(this);
       send();
       return;
     }
@@ -163,6 +186,7 @@ class Place implements Turn {
     this.#state = 'waiting';
     this.#send = send;
     this.#want(client);
+    if (this.#isWaiting) this.#queue.needOne(client);
     if (this.#charged === undefined) return;
     const onWanted = (client: string): void => this.#want(client);
     this.#charged.onWanted = onWanted;
@@ -174,10 +198,15 @@ class Place implements Turn {
   go(client: Client): void {
     this.#state = 'busy';
     this.#stopWaiting();
-    this.#holder = client;
+    this.holder = client;
     const send = this.#send;
     this.#send = undefined;
     send?.(this.#charged?.whyNotBegin?.(this.#charged.client));
+  }
+
+  /** Asks a spare request to give up its connection. */
+  giveUp(): void {
+    this.#charged?.onNeeded?.();
   }
 
   leave(): void {
@@ -185,11 +214,15 @@ class Place implements Turn {
     this.#state = 'over';
     this.#send = undefined;
     if (before === 'waiting') this.#stopWaiting();
-    else if (before === 'busy') this.#queue.release(this.#holder);
+    else if (before === 'busy') this.#queue.release(this);
+  }
+
+  get #isWaiting(): boolean {
+    return this.#state === 'waiting';
   }
 
   #want(client: Client): void {
-    if (this.#state !== 'waiting' || this.#clients?.has(client) === true) return;
+    if (!this.#isWaiting || this.#clients?.has(client) === true) return;
     this.#clients ??= new Set();
     this.#clients.add(client);
     this.#queue.admit(this, client);

@@ -20,6 +20,7 @@ function outlookWith(part: Partial<Outlook> & { readonly blocks?: readonly (read
     isProbing: false,
     seekAheadBytes: 20,
     seekAheadMs: 0,
+    latencyMs: 0,
     growsOpenRanges: true,
     ...rest,
   };

@@ -8,6 +8,7 @@ import {
   nextPart,
   openAheadBytes,
   openSpanBytes,
+  repeatedBytes,
 } from '../../src/cache/fill/fetch-decision.ts';
 
 const blockSizeBytes = 10;
@@ -25,6 +26,7 @@ function need(part: Partial<Need> & { readonly offset: number; readonly blocks?:
     isProbing: false,
     seekAheadBytes: 20,
     seekAheadMs: 0,
+    latencyMs: 0,
     growsOpenRanges: true,
     ...rest,
   };
@@ -35,6 +37,7 @@ function coming(frontier: number, limit = 100, speed = 0): FillProgress {
 }
 
 const wait = 'wait';
+const expected = 'expect';
 /** Returns the fetched span, `wait` or `expect`. */
 function decided(part: Parameters<typeof need>[0]): string {
   const decision = decideFetch(need(part));
@@ -72,20 +75,39 @@ describe('a fetch, with blocks of 10 bytes,', () => {
 describe('a reader', () => {
   it.each<[string, Parameters<typeof need>[0], string]>([
     ['waits for the next byte of a fill', { offset: 40, fills: [coming(40)] }, wait],
-    ['waits for a byte near enough to the frontier', { offset: 60, fills: [coming(40)] }, wait],
+    ['expects a byte near enough to the frontier', { offset: 60, fills: [coming(40)] }, expected],
     ['does not wait for a byte that is one too far', { offset: 61, fills: [coming(40)] }, '60-100'],
     ['does not wait for a fill that ends before the byte', { offset: 40, fills: [coming(30, 40)] }, '40-100'],
-    ['waits for a fill that ends just after the byte', { offset: 40, fills: [coming(30, 41)] }, wait],
+    ['expects it of a fill that ends just after it', { offset: 40, fills: [coming(30, 41)] }, expected],
     ['does not wait for a fill past the byte', { offset: 30, fills: [coming(40)] }, '30-40'],
     ['waits for its block, which is arriving', { offset: 41, fills: [coming(48)] }, wait],
-    ['waits for the nearest of several fills', { offset: 60, fills: [coming(0), coming(55)] }, wait],
+    [
+      'waits for its block, which is arriving, however slow the fill is',
+      { offset: 59, seekAheadBytes: 0, seekAheadMs: 10, fills: [coming(51, 100, 0.1)] },
+      wait,
+    ],
+    ['expects it of the nearest of several fills', { offset: 60, fills: [coming(0), coming(55)] }, expected],
     [
       'waits for a fill that is fast enough, as long as it stays so',
-      { offset: 90, seekAheadMs: 10, fills: [coming(40, 100, 5)] },
-      'expect',
+      { offset: 95, seekAheadMs: 10, fills: [coming(40, 100, 5)] },
+      expected,
     ],
-    ['does not wait for a slow fill', { offset: 91, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, '90-100'],
-    ['waits for a near fill, however slow it is', { offset: 60, seekAheadMs: 10, fills: [coming(40, 100, 0.1)] }, wait],
+    ['does not wait for a slow fill', { offset: 95, seekAheadMs: 10, fills: [coming(39, 100, 5)] }, '90-100'],
+    [
+      'does not wait for a near fill that is known to be slow',
+      { offset: 55, seekAheadMs: 10, fills: [coming(40, 100, 0.9)] },
+      '50-100',
+    ],
+    [
+      'waits for a slow fill where the origin takes still longer to answer',
+      { offset: 55, seekAheadMs: 10, latencyMs: 20, fills: [coming(40, 100, 0.9)] },
+      expected,
+    ],
+    [
+      'waits for one of several fills that is fast enough',
+      { offset: 55, seekAheadMs: 10, fills: [coming(45, 100, 0.1), coming(30, 100, 5)] },
+      expected,
+    ],
     [
       'waits while the answer to another request will show whether the origin has ranges',
       { offset: 90, isProbing: true, fills: [coming(10)] },
@@ -93,8 +115,19 @@ describe('a reader', () => {
     ],
     ['does not wait for that answer if no fill brings the byte', { offset: 90, isProbing: true }, '90-100'],
     ['does not wait if seekAheadBytes is 0', { offset: 41, seekAheadBytes: 0, fills: [coming(40)] }, '40-100'],
-  ])('%s: %o', (_name, part, expected) => {
-    expect(decided(part)).toBe(expected);
+  ])('%s: %o', (_name, part, decision) => {
+    expect(decided(part)).toBe(decision);
+  });
+});
+
+describe('a fill brings present bytes once more, rather than end before them,', () => {
+  it.each([
+    ['up to seekAheadBytes, where its speed is not known', 0, 0, 2000],
+    ['up to seekAheadBytes, where it is fast', 100, 0, 2000],
+    ['as many as it brings within seekAheadMs, where it is slow', 1, 0, 500],
+    ['as many as it brings while the origin answers, where that takes longer', 1, 700, 700],
+  ])('%s', (_, speed, latencyMs, most) => {
+    expect(repeatedBytes({ speed }, { seekAheadBytes: 2000, seekAheadMs: 500, latencyMs })).toBe(most);
   });
 });
 

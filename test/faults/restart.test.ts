@@ -7,12 +7,13 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Span } from '../../src/bytes/span.ts';
 import { BlockSums } from '../../src/store/disk/bodies/block-sums.ts';
 import { askVerified, type Verified } from '../support/clients/versioned-client.ts';
 import { until } from '../support/clocks/until.ts';
 import { type FaultyOrigin, type FileKind, faultyPath, openFaultyOrigin } from '../support/origins/faulty-origin.ts';
 import { faultRounds, faultSeed } from '../support/processes/fault-rounds.ts';
-import { type FaultServer, startFaultServer } from '../support/processes/fault-server.ts';
+import { type FaultServer, type FaultServerOptions, startFaultServer } from '../support/processes/fault-server.ts';
 import { storeLines } from '../support/stores/store-complaints.ts';
 import { seededRandom } from '../support/stores/traces.ts';
 
@@ -41,8 +42,10 @@ function newPath(kind: FileKind): string {
   return faultyPath({ route: 'main', kind, sizeBytes, file: lastFile });
 }
 
-const startOn = (dir: string): Promise<FaultServer> =>
-  startFaultServer({ originUrl: origin.url, dir, blockSizeBytes: block, bodyTimeoutSeconds: 60, routes: ['main'] });
+const startOn = (dir: string, parallel?: FaultServerOptions['parallel']): Promise<FaultServer> => {
+  const options = { originUrl: origin.url, dir, blockSizeBytes: block, bodyTimeoutSeconds: 60, routes: ['main'] };
+  return startFaultServer(parallel === undefined ? options : { ...options, parallel });
+};
 
 const ask = (server: FaultServer, path: string, range?: string): Promise<Verified> =>
   askVerified({ base: server.url, path, range });
@@ -72,10 +75,12 @@ function askHalfway(server: FaultServer, { path, start = 0, end }: Halfway) {
 }
 
 /** Waits until block `index` of the only body in the store is on the disk: clients get bytes before the disk does. */
-async function untilWritten(dir: string, index: number): Promise<void> {
-  await until(`block ${index} is on the disk`, async () => {
+async function untilWritten(dir: string, ...indexes: readonly number[]): Promise<void> {
+  await until(`blocks ${indexes} are on the disk`, async () => {
     const sidecar = (await readdir(dir, { recursive: true })).find((name) => name.endsWith('.sums'));
-    return sidecar !== undefined && new BlockSums(await readFile(join(dir, sidecar))).get(index) !== undefined;
+    if (sidecar === undefined) return false;
+    const sums = new BlockSums(await readFile(join(dir, sidecar)));
+    return indexes.every((index) => sums.get(index) !== undefined);
   });
 }
 
@@ -132,6 +137,43 @@ describe.each(ends)('a server that ends by %s in the middle of a transfer', (sig
       expect(storeLines(server.output())).toEqual([]);
       expect(await server.stop('SIGTERM'), server.output()).toBe(0);
     }
+  });
+
+  it('with fill.parallel leaves what each transfer has brought, and only the rest is fetched', async () => {
+    const parallel = { minBytes: '1MB', partBytes: '1MB' };
+    const dir = await mkdtemp(join(root, 'store-'));
+    const path = newPath('ranged');
+    const cutAfterBytes = 4 * block + 100;
+    const begun: Span[] = [];
+    origin.twist(path, (honest) => {
+      begun.push(honest.span);
+      return honest.span.end - honest.span.start > cutAfterBytes ? { ...honest, end: 'stall', cutAfterBytes } : honest;
+    });
+    const stored = () => begun.map(({ start, end }) => ({ start, end: Math.min(end, start + 4 * block) }));
+    {
+      await using server = await startOn(dir, parallel);
+      // The origin is known to have ranges from here on.
+      expect((await ask(server, path, 'bytes=0-9')).isComplete).toBe(true);
+      const asking = ask(server, path);
+      await expect.poll(() => begun.length).toBe(5);
+      await untilWritten(dir, ...stored().map(({ end }) => end / block - 1));
+      expect(await server.stop(signal), server.output()).toBe(signal === 'SIGTERM' ? 0 : null);
+      expect((await asking).isComplete).toBe(false);
+    }
+    const kept = stored();
+    begun.length = 0;
+    origin.twist(path, (honest) => {
+      begun.push(honest.span);
+      return honest;
+    });
+    await using server = await startOn(dir, parallel);
+    for (const { start, end } of kept)
+      expect((await ask(server, path, `bytes=${start}-${end - 1}`)).isComplete).toBe(true);
+    expect(begun).toEqual([]);
+    expect((await ask(server, path)).isComplete).toBe(true);
+    for (const { start, end } of kept) expect(begun.filter((span) => span.start < end && start < span.end)).toEqual([]);
+    await expectKept(server, path);
+    expect(storeLines(server.output())).toEqual([]);
   });
 
   it('leaves a part from the middle of the file, which is resumed', async () => {

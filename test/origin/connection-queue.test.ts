@@ -56,6 +56,53 @@ it.each(rows)('%s', async (_name, connections, perClient, story, expected) => {
   expect(begun.join(' ')).toBe(expected);
 });
 
+describe('a spare request', () => {
+  /** Spare requests and others on a queue; `needed` lists the spare ones that were told to give up their connection. */
+  function withSpare(connections: number, perClient: number) {
+    const needed: string[] = [];
+    const queue = setUp(connections, perClient);
+    const spare = (name: string) => queue.ask(name, { isSpare: true, onNeeded: () => needed.push(name) });
+    return { ...queue, spare, needed };
+  }
+
+  it('gives up its connection where the share of its client is used up: the latest first, one for each request', async () => {
+    const { ask, spare, leave, begun, needed } = withSpare(100, 4);
+    for (const name of ['a1', 'a2']) spare(name);
+    for (const name of ['b1', 'b2']) spare(name);
+    for (const name of ['a3', 'a4']) ask(name);
+    expect(needed).toEqual([]);
+    ask('a5');
+    expect(needed).toEqual(['a2']);
+    ask('a6');
+    ask('a7');
+    expect(needed).toEqual(['a2', 'a1']);
+    await leave('a2');
+    expect(begun.at(-1)).toBe('a5');
+    await leave('a1');
+    expect(begun.at(-1)).toBe('a6');
+    await leave('a3');
+    expect(begun.at(-1)).toBe('a7');
+  });
+
+  it('gives up its connection to any client where all are in use', async () => {
+    const { ask, spare, leave, begun, needed } = withSpare(4, 4);
+    for (const name of ['a1', 'b1']) spare(name);
+    for (const name of ['c1', 'c2']) ask(name);
+    ask('d1');
+    expect(needed).toEqual(['b1']);
+    await leave('b1');
+    expect(begun.at(-1)).toBe('d1');
+  });
+
+  it('that is over is not told', async () => {
+    const { ask, spare, leave, needed } = withSpare(2, 2);
+    spare('a1');
+    await leave('a1');
+    for (const name of ['a2', 'a3', 'a4']) ask(name);
+    expect(needed).toEqual([]);
+  });
+});
+
 describe('a request that several clients want', () => {
   it('waits in the lines of all clients that want it when it joins', () => {
     const { ask, begun } = setUp(4, 1);

@@ -103,6 +103,26 @@ describe('connections', () => {
     await origin.close();
   });
 
+  it('carry spare requests only up to half of the share of their client; further ones fail at once', async () => {
+    const held: FrameExchange[] = [];
+    await using server = await openFrameOrigin({ settings: allowing(4) }, (exchange) => void held.push(exchange));
+    const origin = open(server.url, { connections: 1, connectionsPerClient: 1 });
+    const charged = (isSpare: boolean) => ({ client: 'a', bodyClients: undefined, isSpare });
+    const ask = (isSpare: boolean) => textOf(origin.fetch(originRequest({ charged: charged(isSpare) })));
+    const first = ask(false);
+    await expect.poll(() => held.length).toBe(1);
+    answer(held[0] as FrameExchange);
+    expect(await first).toBe('good');
+    const spare = [ask(true), ask(true)];
+    expect(await ask(true)).toBe('origin_busy');
+    await expect.poll(() => held.length).toBe(3);
+    const needed = [ask(false), ask(false)];
+    await expect.poll(() => held.length).toBe(5);
+    for (const exchange of held.slice(1)) answer(exchange);
+    expect(await Promise.all([...spare, ...needed])).toEqual(['good', 'good', 'good', 'good']);
+    await origin.close();
+  });
+
   it('time out where the origin allows no streams', async () => {
     await using server = await openFrameOrigin({ settings: allowing(0) }, () => undefined);
     const origin = open(server.url, { headersTimeoutMs: 300, connections: 1 });

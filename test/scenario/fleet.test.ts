@@ -314,6 +314,53 @@ describe('a partly stored generation', () => {
   });
 });
 
+describe('fill.parallel', () => {
+  const parallel = { requests: 3, minBytes: 5000, partBytes: 2048 };
+  const fields = { 'cache-control': 'max-age=60', etag: '"v1"', 'accept-ranges': 'bytes' };
+
+  it('brings parts by the process that holds the lease alone, for the clients of all processes', async () => {
+    begin({ originRanges: 'auto', fill: { parallel } }, { fields });
+    const own = send(0);
+    const first = await origin.begin();
+    void first.sendTo(1024);
+    await expectUntil(own, 1024);
+    const other = send(1);
+    const parts = [await origin.begin(), await origin.begin()];
+    await expectUntil(other, 1024);
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    expect(proxy.processes.map(({ member }) => member.leaseCount)).toEqual([1, 0]);
+    for (const part of parts) part.finish();
+    void first.sendTo(3072);
+    origin.serve();
+    await expectWhole(own);
+    await expectWhole(other);
+    expect(origin.asked.slice(0, 3)).toEqual(['whole', 'bytes=3072-5119 if "v1"', 'bytes=5120-7167 if "v1"']);
+    expect(new Set(origin.asked).size).toBe(origin.asked.length);
+    await expect.poll(() => proxy.fillEvents().reduce((sum, { bytes }) => sum + bytes, 0)).toBe(size);
+    expect(await status(send(1))).toContain('hit');
+  });
+
+  it('leaves readers in another process with all bytes where the holder dies', async () => {
+    begin({ originRanges: 'auto', fill: { parallel } }, { fields });
+    const own = send(0);
+    const first = await origin.begin();
+    void first.sendTo(1024);
+    await expectUntil(own, 1024);
+    const other = send(1);
+    const parts = [await origin.begin(), await origin.begin()];
+    void parts[1]?.sendTo(6500);
+    await expectUntil(other, 1024);
+    await proxy.processes[0]?.member.die();
+    origin.serve();
+    await expectWhole(other);
+    await expect(own.bytes()).rejects.toThrow(ProxyError);
+    // Parts may have been requested whose bytes the first transfer has brought.
+    await expect.poll(() => proxy.origin.untaken).toBe(0);
+    expect(await status(send(1))).toContain('hit');
+  });
+});
+
 /** Returns the key of the only stored file. */
 async function entryKey(): Promise<string | undefined> {
   const { entries } = await proxy.store.list({ kind: 'prefix', prefix: '' }, 1);

@@ -3,9 +3,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { ConnectionQueue } from '../../src/origin/connection-queue.ts';
-import type { Origin } from '../../src/origin/origin.ts';
+import { type Origin, observedResponse } from '../../src/origin/origin.ts';
 import { turn } from '../support/clocks/turn.ts';
-import { createFakeOrigin } from '../support/origins/fake-origin.ts';
+import { createFakeOrigin, type FakeOrigin } from '../support/origins/fake-origin.ts';
 import {
   asWhole,
   createRangeOrigin,
@@ -50,6 +50,29 @@ async function begin(options: WholeProxyOptions = {}, sent: OriginFile['fields']
   void first.sendTo(1024);
   await expectUntil(plain, 1024);
   return { plain, first };
+}
+
+/** As `begin`, with a limited number of connections to the origin, and of connections of one client. */
+async function beginLimited(connections: number, perClient: number): Promise<Begun & { readonly fake: FakeOrigin }> {
+  const fake = createFakeOrigin();
+  const queue = new ConnectionQueue({ connections, perClient: () => perClient });
+  const limited: Origin = {
+    async fetch(request) {
+      const place = queue.join(request.charged);
+      const refusal = await new Promise<ProxyError | undefined>((resolve) => place.begin(resolve));
+      if (refusal !== undefined) throw refusal;
+      const response = await fake.fetch(request);
+      return observedResponse(response, { onEnd: () => place.leave() });
+    },
+    close: () => fake.close(),
+  };
+  proxy = createWholeProxy({ origin: limited, originRanges: 'always', fill: { parallel } });
+  origin = createRangeOrigin(fake, { sizeBytes: size, fields });
+  const plain = proxy.send();
+  const first = await origin.begin();
+  void first.sendTo(1024);
+  await expectUntil(plain, 1024);
+  return { plain, first, fake };
 }
 
 /** Takes the requests for two parts. */
@@ -272,29 +295,106 @@ describe('a large file with fill.parallel', () => {
     await expectStored();
   });
 
+  it('gives a reader that seeks into a slow part a transfer of its own, and takes no byte twice', async () => {
+    const { plain, first } = await begin({ fill: { seekAheadBytes: 50_000, seekAheadMs: 500 } });
+    const [second, third] = await beginTwo();
+    void second.sendTo(10_240);
+    void third.sendTo(18_432);
+    await turn();
+    // A block in forty seconds, for each of them.
+    proxy.clock.advance(40_000);
+    const seeks = [14_400, 17_300, 20_500].map((start) =>
+      proxy.send({ fields: { range: `bytes=${start}-${start + 9}` } }),
+    );
+    const own = [await origin.begin(), await origin.begin(), await origin.begin()];
+    expect(origin.asked.slice(3)).toEqual([
+      'bytes=14336-15359 if "v1"',
+      'bytes=16384-17407 if "v1"',
+      'bytes=20480-21503 if "v1"',
+    ]);
+    for (const transfer of own) transfer.finish();
+    const [a, b, c] = seeks;
+    await expectPart(a ?? expect.fail(), 14_400, 14_410, whole);
+    await expectPart(b ?? expect.fail(), 17_300, 17_310, whole);
+    await expectPart(c ?? expect.fail(), 20_500, 20_510, whole);
+    // The parts end where these blocks begin, and further parts bring the rest, in the order of the reader.
+    void second.sendTo(14_336);
+    const behindSecond = await origin.begin();
+    void third.sendTo(20_480);
+    const rest = [behindSecond, await origin.begin()];
+    expect([second.exchange.isClosed, third.exchange.isClosed]).toEqual([true, true]);
+    expect(origin.asked.slice(6)).toEqual(['bytes=15360-16383 if "v1"', 'bytes=21504-29695 if "v1"']);
+    for (const transfer of rest) transfer.finish();
+    origin.serve();
+    void first.sendTo(9216);
+    await expectWhole(plain, whole);
+    await expect.poll(() => received()).toBe(size);
+    await expectStored();
+  });
+
+  it('lets a reader that seeks into a fast part wait for it, and not for longer than it should take', async () => {
+    const { plain, first } = await begin({ fill: { seekAheadBytes: 2048, seekAheadMs: 500 } });
+    const [second, third] = await beginTwo();
+    void second.sendTo(11_264);
+    void third.sendTo(18_432);
+    await turn();
+    proxy.clock.advance(100);
+    const far = proxy.send({ fields: { range: 'bytes=17300-17309' } });
+    const reading = far.bytes();
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    // Not a byte more came.
+    proxy.clock.advance(500);
+    await origin.give();
+    await reading;
+    await expectPart(far, 17_300, 17_310, whole);
+    expect(origin.asked.at(-1)).toBe('bytes=16384-17407 if "v1"');
+    second.finish();
+    third.finish();
+    origin.serve();
+    void first.sendTo(9216);
+    await expectWhole(plain, whole);
+    await expectStored();
+  });
+
+  it('gives the connection of a part to a reader that needs it, after the block that is arriving', async () => {
+    const { plain, first, fake } = await beginLimited(8, 4);
+    const part = await origin.begin();
+    void part.sendTo(9300);
+    await turn();
+    const seek = (start: number) => proxy.send({ fields: { range: `bytes=${start}-${start + 9}` } });
+    const far = [seek(50_000), seek(60_000), seek(70_000)];
+    const own = [await origin.begin(), await origin.begin()];
+    await turn();
+    expect(fake.untaken).toBe(0);
+    void part.sendTo(10_240);
+    own.push(await origin.begin());
+    expect(part.exchange.isClosed).toBe(true);
+    expect(origin.asked.slice(2)).toEqual([
+      'bytes=49152-50175 if "v1"',
+      'bytes=59392-60415 if "v1"',
+      'bytes=69632-70655 if "v1"',
+    ]);
+    for (const transfer of own) transfer.finish();
+    for (const [at, client] of far.entries())
+      await expectPart(client, 50_000 + 10_000 * at, 50_010 + 10_000 * at, whole);
+    void first.sendTo(9216);
+    origin.serve();
+    for (let tries = 0; tries < 3; tries += 1) {
+      await turn();
+      proxy.clock.advance(1000);
+    }
+    await expectWhole(plain, whole);
+    await expectWhole(proxy.send(), whole);
+  });
+
   it.each([
     [1, 1, 0],
     [8, 2, 0],
     [8, 4, 1],
     [16, 8, 2],
   ])('with %i connections, %i of one client, takes %i parts at a time', async (connections, perClient, parts) => {
-    const fake = createFakeOrigin();
-    const queue = new ConnectionQueue({ connections, perClient: () => perClient });
-    const limited: Origin = {
-      async fetch(request) {
-        const place = queue.join(request.charged);
-        const refusal = await new Promise<ProxyError | undefined>((resolve) => place.begin(resolve));
-        if (refusal !== undefined) throw refusal;
-        return await fake.fetch(request);
-      },
-      close: () => fake.close(),
-    };
-    proxy = createWholeProxy({ origin: limited, originRanges: 'always', fill: { parallel } });
-    origin = createRangeOrigin(fake, { sizeBytes: size, fields });
-    const plain = proxy.send();
-    const first = await origin.begin();
-    void first.sendTo(1024);
-    await expectUntil(plain, 1024);
+    const { plain, fake } = await beginLimited(connections, perClient);
     for (let part = 0; part < parts; part += 1) await origin.begin();
     await turn();
     expect(fake.untaken).toBe(0);

@@ -430,8 +430,17 @@ async function entrySnapshot(
     ? new SpanSet([{ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) }])
     : await readPresence(entry);
   const { mayAskForParts } = source;
-  const asking = { mayAskForParts, seekAheadBytes, seekAheadMs, growsOpenRanges: growsOpenRanges(fill, sizeBytes) };
-  const outlook = { sizeBytes, blockSizeBytes, present, fills: [], isProbing: false, ...asking };
+  const asking = { mayAskForParts, seekAheadBytes, seekAheadMs, latencyMs: 0 };
+  const growing = growsOpenRanges(fill, sizeBytes);
+  const outlook = {
+    sizeBytes,
+    blockSizeBytes,
+    present,
+    fills: [],
+    isProbing: false,
+    ...asking,
+    growsOpenRanges: growing,
+  };
   return { generation, response: metadata, isComplete, pinnedUntil, outlook };
 }
 

@@ -94,6 +94,7 @@ export class ArrivedGeneration implements OpenGeneration {
       isProbing: false,
       seekAheadBytes: 0,
       seekAheadMs: 0,
+      latencyMs: 0,
       growsOpenRanges: false,
     };
   }

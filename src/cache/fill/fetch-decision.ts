@@ -17,7 +17,7 @@ export interface FillProgress {
   readonly keptTo: number;
   /** Infinity where the length of the body is not known. */
   readonly limit: number;
-  /** Measured bytes per millisecond; 0 before the first measurement. */
+  /** Bytes per millisecond, as measured of late; 0 while it is not known. */
   readonly speed: number;
 }
 
@@ -33,10 +33,12 @@ export interface Outlook {
   readonly mayAskForParts: boolean;
   /** Whether a part is requested just now whose answer will show whether the origin has ranges, which is not known yet. */
   readonly isProbing: boolean;
-  /** A reader waits for a fill that is at most this many bytes behind it. */
+  /** A reader waits for a fill that is at most this many bytes behind it, where the speed of the fill is not known yet. */
   readonly seekAheadBytes: number;
-  /** A reader also waits for a fill that should reach it within this time, in milliseconds. */
+  /** A reader waits for a fill that should reach its block within this time, in milliseconds, or within `latencyMs`. */
   readonly seekAheadMs: number;
+  /** How long the origin takes to answer a request for a part, in milliseconds; 0 while it is not known. */
+  readonly latencyMs: number;
   /** Whether an open-ended range is fetched in spans that grow with the number of bytes that its client has read. */
   readonly growsOpenRanges: boolean;
 }
@@ -52,8 +54,8 @@ export interface Need extends Outlook {
 }
 
 /**
- * `wait`: a fill will bring the byte. `expect`: a fill should bring it within `seekAheadMs`; decide again after that time, because
- * the fill may slow down. `probe`: a fill will bring the byte, but decide again when it is known whether the origin has ranges; until
+ * `wait`: a fill will bring the byte. `expect`: a fill should bring it soon; decide again after `seekAheadMs`, because the fill may
+ * slow down. `probe`: a fill will bring the byte, but decide again when it is known whether the origin has ranges; until
  * then one request for a part is enough, because each may bring the whole. `fetch`: request the span, which is whole blocks, or
  * everything from byte 0 on.
  */
@@ -89,10 +91,36 @@ export function decideFetch(need: Need): FetchDecision {
   if (sizeBytes === undefined || !need.mayAskForParts) {
     return coming.length > 0 ? { kind: 'wait' } : { kind: 'fetch', span: { start: 0, end: Number.POSITIVE_INFINITY } };
   }
-  if (coming.some((fill) => offset - fill.frontier <= need.seekAheadBytes)) return { kind: 'wait' };
-  if (coming.some((fill) => offset - fill.frontier <= fill.speed * need.seekAheadMs)) return { kind: 'expect' };
+  const block = alignDown(offset, need.blockSizeBytes);
+  // A request for a block of which some bytes have arrived would bring these again.
+  if (coming.some(({ frontier }) => offset <= frontier || block < frontier)) return { kind: 'wait' };
+  if (coming.some((fill) => isNear(fill, need))) return { kind: 'expect' };
   if (coming.length > 0 && need.isProbing) return { kind: 'probe' };
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
+}
+
+/** Whether a fill should bring the block of a byte at least as soon as another request would. */
+function isNear(fill: FillProgress, need: Need): boolean {
+  const { offset, blockSizeBytes, seekAheadBytes } = need;
+  if (fill.speed === 0) return offset - fill.frontier <= seekAheadBytes;
+  return alignDown(offset, blockSizeBytes) - fill.frontier <= fill.speed * requestMs(need);
+}
+
+/**
+ * Returns up to how many bytes, which are present or come by other fills, a fill brings once more: as many as take it no longer than
+ * another request behind them would, and at most `seekAheadBytes`.
+ */
+export function repeatedBytes({ speed }: Pick<FillProgress, 'speed'>, outlook: RequestCost): number {
+  const { seekAheadBytes } = outlook;
+  return speed === 0 ? seekAheadBytes : Math.min(seekAheadBytes, speed * requestMs(outlook));
+}
+
+/** What a further request costs. */
+type RequestCost = Pick<Outlook, 'seekAheadBytes' | 'seekAheadMs' | 'latencyMs'>;
+
+/** The time that a further request may take until its bytes come, in milliseconds. */
+function requestMs({ seekAheadMs, latencyMs }: RequestCost): number {
+  return Math.max(seekAheadMs, latencyMs);
 }
 
 /**

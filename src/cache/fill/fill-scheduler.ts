@@ -9,7 +9,7 @@ import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { ChargedClients } from '../../origin/origin.ts';
 import { chargeTo, decideUnread, type FillPolicy, growsOpenRanges, mayComplete } from '../inquiry.ts';
 import type { BlockKeeper } from './blocks.ts';
-import { decideFetch, isComing, nearestFill, nextPart, type Outlook } from './fetch-decision.ts';
+import { decideFetch, isComing, nearestFill, nextPart, type Outlook, repeatedBytes } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } from './fill.ts';
 import type { FirstPart, Part, PartHead, PartSource } from './part-source.ts';
 import type { Visitor } from './readers.ts';
@@ -37,7 +37,7 @@ interface FillEnd {
 
 /**
  * How a demanded byte comes: by a fill that was started for it (`begun`), by a running fill (`coming`), by a running fill that
- * should reach it within `seekAheadMs` (`expected`), or by a running fill unless the origin turns out to have ranges (`probing`).
+ * should reach it soon (`expected`), or by a running fill unless the origin turns out to have ranges (`probing`).
  */
 export type Supply =
   | { readonly kind: 'begun'; readonly fill: Fill }
@@ -182,6 +182,7 @@ export class FillScheduler implements FillHost {
       isProbing: this.isProbing,
       seekAheadBytes: policy.seekAheadBytes,
       seekAheadMs: policy.seekAheadMs,
+      latencyMs: this.latencyMs,
       growsOpenRanges: sizeBytes !== undefined && growsOpenRanges(policy, sizeBytes),
     };
   }
@@ -228,7 +229,9 @@ export class FillScheduler implements FillHost {
       if (part === undefined) return;
       const { start, end } = part.span;
       this.#parts.add({ start: start / blockSizeBytes, end: Math.ceil(end / blockSizeBytes) });
-      this.#start(part.span, { ...chargeTo(part), isSpare: true }, undefined, true);
+      const onNeeded = () =>
+        fill.stopAfterBlock(new ProxyError('client_gone', { detail: 'another request needs its connection' }));
+      const fill = this.#start(part.span, { ...chargeTo(part), isSpare: true, onNeeded }, undefined, true);
     }
   }
 
@@ -322,10 +325,12 @@ export class FillScheduler implements FillHost {
    * find out what the answer means for the generation. Throws `ProxyError`.
    */
   async #fetchParallel(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part> {
-    const { source } = this.#rules;
+    const { source, clock } = this.#rules;
+    const askedAt = clock.now();
     let detail = 'the answer to the request for a part is not that part';
     try {
       const part = await source.fetchPart(start, end, fill.charged, signal);
+      this.#noteLatency(askedAt);
       if (part?.isWhole === false && !source.isDoubted) return part;
       part?.body.close();
     } catch (thrown) {
@@ -343,7 +348,7 @@ export class FillScheduler implements FillHost {
     const askedAt = clock.now();
     const mayAsk = source.mayAskForParts;
     const fetched = mayAsk ? await this.#fetchPart(fill, start, end, signal) : undefined;
-    if (mayAsk) this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
+    if (mayAsk) this.#noteLatency(askedAt);
     // A part is of no use where another fill has found the origin lying meanwhile.
     const usable = fetched?.isWhole === false && source.isDoubted ? undefined : fetched;
     if (usable === undefined) fetched?.body.close();
@@ -356,6 +361,10 @@ export class FillScheduler implements FillHost {
     // Before the next pause, so that other fills see that this one brings the whole.
     if (mayAsk && usable === undefined) fill.startAgain(true);
     return usable ?? (await source.fetchWhole(fill.charged, signal));
+  }
+
+  #noteLatency(askedAt: number): void {
+    this.#latenciesMs = [...this.#latenciesMs.slice(-1), this.#rules.clock.now() - askedAt];
   }
 
   /** As `PartSource.fetchPart`. Readers that wait for what the answer shows of the origin decide again after it. */
@@ -412,7 +421,8 @@ export class FillScheduler implements FillHost {
     if (coveredEnd <= offset) return false;
     // No byte of a part comes twice.
     const isMet = !fill.isPart && this.#parts.has(offset / blockSizeBytes);
-    const isLong = coveredEnd - offset > policy.seekAheadBytes || coveredEnd >= fill.limit;
+    const most = repeatedBytes(fill, { ...policy, latencyMs: this.latencyMs });
+    const isLong = coveredEnd - offset > most || coveredEnd >= fill.limit;
     if ((isMet || isLong) && !fill.isPart) this.#keepTail({ start: offset, end: fill.limit }, fill.charged.client);
     return isMet || isLong;
   }

@@ -79,6 +79,15 @@ export function isFatal({ code }: ProxyError): boolean {
   return code === 'generation_changed' || code === 'origin_digest_mismatch';
 }
 
+/** The shortest time over which a speed is measured, once a transfer has run that long, in milliseconds. */
+const speedWindowMs = 1000;
+
+/** How many bytes a transfer had received at a time. */
+interface Progress {
+  readonly at: number;
+  readonly received: number;
+}
+
 /** A running or ended fill. */
 export class Fill implements FillProgress {
   readonly charged: ChargedClients;
@@ -88,7 +97,9 @@ export class Fill implements FillProgress {
   refusal: ProxyError | undefined;
   readonly #options: FillOptions;
   readonly #stopping = new AbortController();
-  readonly #startedAt: number;
+  /** Where the measured speed begins, and where it will begin next; `at` in epoch milliseconds. */
+  #measuredFrom: Progress;
+  #measuredNext: Progress;
   #assembler: BlockAssembler;
   #from: number;
   #limit: number;
@@ -108,7 +119,7 @@ export class Fill implements FillProgress {
     this.#from = this.#assembler.frontier;
     this.#keptTo = this.#from;
     this.#limit = limit;
-    this.#startedAt = clock.now();
+    this.#measuredFrom = this.#measuredNext = { at: clock.now(), received: 0 };
   }
 
   /** Where the next byte belongs. */
@@ -138,9 +149,11 @@ export class Fill implements FillProgress {
     return this.#resumptions;
   }
 
+  /** Over the last one to two seconds: a transfer that was fast may be slow now. */
   get speed(): number {
-    const elapsedMs = this.#options.clock.now() - this.#startedAt;
-    return elapsedMs > 0 ? this.#received / elapsedMs : 0;
+    const { at, received } = this.#measuredFrom;
+    const elapsedMs = this.#options.clock.now() - at;
+    return elapsedMs > 0 ? (this.#received - received) / elapsedMs : 0;
   }
 
   /** Whether the origin sends the whole, or is going to. */
@@ -209,6 +222,8 @@ export class Fill implements FillProgress {
         return true;
       }
       this.#body = part.body;
+      // The time without a connection says nothing about the speed of this one.
+      this.#measuredFrom = this.#measuredNext = this.#progress;
       signal.throwIfAborted();
       if (part.isWhole && this.frontier > 0) this.startAgain(!part.isProven || this.#options.host.isDoubting);
       this.#isWhole = part.isWhole;
@@ -246,6 +261,7 @@ export class Fill implements FillProgress {
         return await this.#end(part, at);
       }
       this.#received += chunk.length;
+      this.#measure();
       // Bytes behind the stated end do not belong to the part.
       const last = Math.min(part.end ?? Number.POSITIVE_INFINITY, at + chunk.length);
       hash?.update(chunk.subarray(0, last - at));
@@ -256,6 +272,17 @@ export class Fill implements FillProgress {
       at = last;
       if (this.#isEnough(part, at)) return true;
     }
+  }
+
+  get #progress(): Progress {
+    return { at: this.#options.clock.now(), received: this.#received };
+  }
+
+  #measure(): void {
+    const progress = this.#progress;
+    if (progress.at - this.#measuredNext.at < speedWindowMs) return;
+    this.#measuredFrom = this.#measuredNext;
+    this.#measuredNext = progress;
   }
 
   /** Whether a part need not be read beyond `at`. Throws `generation_changed` when the whole has more bytes than the known length. */

@@ -21,12 +21,14 @@ export interface FaultServerOptions {
   readonly bodyTimeoutSeconds?: number;
   readonly shutdownGraceSeconds?: number;
   readonly resumeAttempts?: number;
+  /** `fill.parallel` of all routes. */
+  readonly parallel?: { readonly minBytes: string; readonly partBytes: string };
 }
 
 /** Starts the server on a free port, and waits until it listens. */
 export async function startFaultServer(options: FaultServerOptions): Promise<FaultServer> {
   const { originUrl, dir, routes, stubborn = [], blockSizeBytes, memoryBytes = 1_000_000 } = options;
-  const { bodyTimeoutSeconds = 10, shutdownGraceSeconds = 0.1, resumeAttempts = 6 } = options;
+  const { bodyTimeoutSeconds = 10, shutdownGraceSeconds = 0.1, resumeAttempts = 6, parallel } = options;
   const config = {
     listen: '127.0.0.1:0',
     store: { dir: join(dir, 'store'), memoryBytes, blockSizeBytes },
@@ -42,7 +44,7 @@ export async function startFaultServer(options: FaultServerOptions): Promise<Fau
         keepAliveTimeoutSeconds: 1,
         ranges: stubborn.includes(name) ? 'always' : 'auto',
       },
-      fill: { resumeAttempts },
+      fill: { resumeAttempts, parallel },
     })),
   };
   const path = join(dir, 'rangeway.json');
