@@ -79,7 +79,11 @@ const RECONNECT_MS = 250;
 /** Delay after which a Cluster is asked for its nodes again while one of them cannot be reached, in milliseconds. */
 const REFRESH_MS = 500;
 
-const typeMapping = { [RESP_TYPES.BLOB_STRING]: Buffer } as const;
+/**
+ * No time-out of the library: redis-client.ts has one for every command. The library's makes an `AbortSignal` with a timer for each
+ * command. The timer stays for its five seconds although the command was answered, and the garbage collector visits all of them.
+ */
+const commandOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer }, timeout: 0 } as const;
 
 /** Creates the connections, which are made by `connect`. `onError` receives each fault of a connection. */
 export function createEngineLinks(options: LinkOptions, onError: (error: Error) => void): EngineLinks {
@@ -126,7 +130,7 @@ class ServerLinks implements EngineLinks {
       RESP: 2,
       database,
       socket,
-      commandOptions: { typeMapping },
+      commandOptions,
     });
     this.#client.on('error', onError);
   }
@@ -172,7 +176,7 @@ class SentinelLinks implements EngineLinks {
       RESP: 2,
       masterPoolSize: 1,
       scanInterval: 1000,
-      commandOptions: { typeMapping },
+      commandOptions,
       nodeClientOptions: { ...clientOptions(options), database: options.database, socket },
       sentinelClientOptions: { ...clientOptions({ ...options, username, password }), socket },
     });
@@ -216,7 +220,7 @@ class ClusterLinks implements EngineLinks {
       rootNodes: nodes.map((node) => ({ ...defaults, socket: { ...defaults.socket, ...addressOf(node) } })),
       defaults,
       RESP: 2,
-      commandOptions: { typeMapping },
+      commandOptions,
       // Otherwise the library waits for every master that is named, and for ever for one that has died meanwhile.
       minimizeConnections: true,
       // The library looks only where a connection is lost that was there.
