@@ -134,6 +134,46 @@ export const diskStep = fc.oneof(
   often(3, one('restart')),
 );
 
+/**
+ * Generates damage to a key of an engine: a bit of its value changes, its end is missing, or it is evicted. `who` is the index of a key,
+ * `at` that of a byte (each modulo their number).
+ */
+const engineDamage = fc.record({
+  kind: fc.constant('engine-damage' as const),
+  manner: fc.constantFrom('flip' as const, 'flip' as const, 'truncate' as const, 'evict' as const, 'evict' as const),
+  who: fc.nat(99),
+  at: fc.nat(20_000),
+});
+
+/**
+ * Generates faults of a real engine, and restarts of the server. A lasting fault ends with `engine-heal`: the engine is full, takes no
+ * writes, or does not answer. With `cut`, its connections end. With `lost`, the next commands fail as where a connection breaks,
+ * although the engine has got (`isDone`) or not got them. `who` is the index of a server of a Cluster, or of a process.
+ */
+export const engineStep = fc.oneof(
+  often(4, engineDamage),
+  often(
+    3,
+    fc.record({
+      kind: fc.constant('engine-fault' as const),
+      on: fc.constantFrom('full' as const, 'readonly' as const, 'paused' as const, 'cut' as const),
+      who: fc.nat(5),
+    }),
+  ),
+  often(
+    3,
+    fc.record({
+      kind: fc.constant('engine-lost' as const),
+      count: fc.constantFrom(1, 1, 2, 4),
+      isDone: fc.boolean(),
+      who: fc.nat(5),
+    }),
+  ),
+  often(3, one('engine-heal')),
+  often(1, one('engine-flush')),
+  often(3, one('restart')),
+);
+
 /** Generates the death of one of several processes (`who` modulo their number). The last process stays. */
 export const processStep = fc.record({ kind: fc.constant('die' as const), who: fc.nat(5) });
 export type ProcessStep = Arbitrated<typeof processStep>;
@@ -141,8 +181,9 @@ export type ProcessStep = Arbitrated<typeof processStep>;
 type Arbitrated<T> = T extends fc.Arbitrary<infer V> ? V : never;
 export type ToldFault = Arbitrated<typeof toldFault>;
 export type DiskStep = Arbitrated<typeof diskStep>;
+export type EngineStep = Arbitrated<typeof engineStep>;
 /** One step. */
-export type Step = Arbitrated<ReturnType<typeof anyStep>> | ToldFault | DiskStep | ProcessStep;
+export type Step = Arbitrated<ReturnType<typeof anyStep>> | ToldFault | DiskStep | EngineStep | ProcessStep;
 
 /** Generates a transfer that breaks off with a version change while a client reads it, and is answered anew from the beginning. */
 export const brokenTransfer = (unit: number): fc.Arbitrary<Step[]> =>
@@ -241,15 +282,21 @@ function answering(who: 0 | 1, manner: { readonly is304: boolean; readonly isEar
 }
 
 /** Generates damage to a file, then a request. */
-export const damagedFile: fc.Arbitrary<Step[]> = fc
-  .record({ damage: fileDamage, target: fc.constantFrom(...targets) })
-  .map(({ damage, target }) => [
-    damage,
-    { kind: 'send', sent: {}, target },
-    { kind: 'turn' },
-    { kind: 'turn' },
-    { kind: 'turn' },
-  ]);
+export const damagedFile = damageThenRequest(fileDamage);
+/** Generates damage to a key of an engine, then a request. */
+export const damagedKey = damageThenRequest(engineDamage);
+
+function damageThenRequest(damages: fc.Arbitrary<Step>): fc.Arbitrary<Step[]> {
+  return fc
+    .record({ damage: damages, target: fc.constantFrom(...targets) })
+    .map(({ damage, target }) => [
+      damage,
+      { kind: 'send', sent: {}, target },
+      { kind: 'turn' },
+      { kind: 'turn' },
+      { kind: 'turn' },
+    ]);
+}
 
 /** Scales the Range of a request by `unit`. */
 function enlarge(sent: Sent, unit: number): Sent {
