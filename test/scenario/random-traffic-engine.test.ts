@@ -12,8 +12,8 @@ import { EngineGround } from '../support/traffic/traffic-engine.ts';
 import { enginePlans, withDeaths } from '../support/traffic/traffic-plan.ts';
 import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
-/** More runs than the default find rarer failures. */
-const { RANGEWAY_TEST_RUNS = '100' } = process.env;
+/** More runs than the default, which is for each of the tests below, find rarer failures. */
+const { RANGEWAY_TEST_RUNS = '30' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 /** Milliseconds: enough for a slow engine, and to shrink a failing plan. */
 const timeout = 60_000 + 1000 * runs;

@@ -34,6 +34,9 @@ const probeMs = 2000;
 /** Time to live of entries, which no run reaches, in milliseconds. */
 const keepMs = 3_600_000;
 
+/** The names of keys, as patterns. The index of an entry is found by the entry, because most indexes have none. */
+const patterns = { block: '*}:b:*', entry: '*}:e:*', index: '*}:e:*' } as const;
+
 type EngineDamage = Extract<EngineStep, { kind: 'engine-damage' }>;
 type EngineFaultStep = Extract<EngineStep, { kind: 'engine-fault' }>;
 
@@ -239,24 +242,25 @@ export class EngineGround implements TrafficGround, AsyncDisposable {
   }
 
   /** Damages a key as a failing memory does, or evicts it. */
-  async #damage({ manner, who, at }: EngineDamage): Promise<void> {
+  async #damage({ of, manner, who, at }: EngineDamage): Promise<void> {
     if (this.#engine.isPaused) return;
-    const keys = await this.#engine.keys();
-    const entryTags = new Set(keys.filter(({ name }) => name.includes('}:e:')).map(({ name }) => tagOf(name)));
-    // There is an index in each bucket: only those with entries are of interest.
-    const known = keys.filter(
-      ({ name }) => !name.endsWith('}:i') || (manner === 'evict' && entryTags.has(tagOf(name))),
-    );
-    const chosen = known[who % Math.max(1, known.length)];
+    const keys = await this.#engine.keys(patterns[of]);
+    const chosen = keys[who % Math.max(1, keys.length)];
     if (chosen === undefined) return;
-    if (manner === 'evict') return await this.#engine.evict(chosen.name);
     const { name, fields } = chosen;
-    await this.#engine.change(name, fields[at % Math.max(1, fields.length)], (value) => {
-      if (manner === 'truncate') return value.subarray(0, at % (value.length + 1));
-      const changed = Buffer.from(value);
-      if (changed.length > 0) changed[at % changed.length] = (changed[at % changed.length] as number) ^ (1 << (at % 8));
-      return changed;
+    if (of === 'index') return await this.#engine.evict(this.#indexOf(name));
+    if (manner === 'evict') return await this.#engine.evict(name);
+    const field = fields[at % Math.max(1, fields.length)];
+    const place = Math.floor(at / Math.max(1, fields.length));
+    await this.#engine.change(name, field, (value) => {
+      if (manner === 'truncate') return value.subarray(0, place % (value.length + 1));
+      return field === undefined ? flipOne(value, place) : changeDigit(value, place);
     });
+  }
+
+  /** Returns the index that has an entry. */
+  #indexOf(entryName: string): string {
+    return this.#keys.index(this.#keys.bucketOf(entryName) ?? 0);
   }
 
   /** Fails where something stays in the engine for ever, or without a fault longer than those that read it need it. */
@@ -287,7 +291,19 @@ async function isConnected(client: CountedClient): Promise<boolean> {
   );
 }
 
-/** Returns the hash tag in the name of a key. */
-function tagOf(name: string): string {
-  return name.slice(0, name.indexOf('}'));
+/** Changes a bit of a value. */
+function flipOne(value: Buffer, place: number): Buffer {
+  const changed = Buffer.from(value);
+  if (value.length > 0)
+    changed.writeUInt8(value.readUInt8(place % value.length) ^ (1 << (place % 8)), place % value.length);
+  return changed;
+}
+
+/** Changes a bit of a digit, so that the text keeps its form and has another meaning. */
+function changeDigit(value: Buffer, place: number): Buffer {
+  const digits = [...value.toString('latin1').matchAll(/\d/g)].map(({ index }) => index);
+  const at = digits[place % Math.max(1, digits.length)];
+  const changed = Buffer.from(value);
+  if (at !== undefined) changed.writeUInt8(value.readUInt8(at) ^ 1, at);
+  return changed;
 }

@@ -11,6 +11,7 @@ import {
   damagedKey,
   diskStep,
   engineStep,
+  failingOverwrite,
   often,
   overwrite,
   processStep,
@@ -214,7 +215,13 @@ const engineUnit = 4;
 export const enginePlans: fc.Arbitrary<Plan> = createPlans({
   unit: engineUnit,
   step: fc.oneof(often(45, anyStep(engineUnit)), often(6, engineStep)),
-  episode: fc.oneof(often(3, transfer), often(1, overwrite), often(1, crossing), often(2, damagedKey)),
+  episode: fc.oneof(
+    often(3, transfer),
+    often(1, overwrite),
+    often(1, crossing),
+    often(2, damagedKey),
+    often(2, failingOverwrite),
+  ),
   steadyWeight: 5,
 });
 

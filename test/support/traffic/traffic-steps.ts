@@ -135,40 +135,40 @@ export const diskStep = fc.oneof(
 );
 
 /**
- * Generates damage to a key of an engine: a bit of its value changes, its end is missing, or it is evicted. `who` is the index of a key,
- * `at` that of a byte (each modulo their number).
+ * Generates damage to a key of an engine: a bit of its value changes, its end is missing, or it is evicted. An index is always evicted.
+ * `who` is the index of a key, `at` that of a byte (each modulo their number).
  */
 const engineDamage = fc.record({
   kind: fc.constant('engine-damage' as const),
-  manner: fc.constantFrom('flip' as const, 'flip' as const, 'truncate' as const, 'evict' as const, 'evict' as const),
-  who: fc.nat(99),
+  of: fc.constantFrom('block' as const, 'block' as const, 'entry' as const, 'entry' as const, 'index' as const),
+  manner: fc.constantFrom('flip' as const, 'flip' as const, 'truncate' as const, 'evict' as const),
+  who: fc.nat(49),
   at: fc.nat(20_000),
 });
 
+/** Generates a fault that lasts until `engine-heal`, or cut connections. `who` is the index of a server of a Cluster. */
+const engineFault = fc.record({
+  kind: fc.constant('engine-fault' as const),
+  on: fc.constantFrom('full' as const, 'readonly' as const, 'paused' as const, 'cut' as const),
+  who: fc.nat(5),
+});
+
 /**
- * Generates faults of a real engine, and restarts of the server. A lasting fault ends with `engine-heal`: the engine is full, takes no
- * writes, or does not answer. With `cut`, its connections end. With `lost`, the next commands fail as where a connection breaks,
- * although the engine has got (`isDone`) or not got them. `who` is the index of a server of a Cluster, or of a process.
+ * Generates the loss of the next commands of a process (`who` modulo their number), as where a connection breaks: the engine has got
+ * them (`isDone`) or not.
  */
+const engineLost = fc.record({
+  kind: fc.constant('engine-lost' as const),
+  count: fc.constantFrom(1, 1, 2, 4),
+  isDone: fc.boolean(),
+  who: fc.nat(5),
+});
+
+/** Generates faults of a real engine, and restarts of the server. */
 export const engineStep = fc.oneof(
   often(4, engineDamage),
-  often(
-    3,
-    fc.record({
-      kind: fc.constant('engine-fault' as const),
-      on: fc.constantFrom('full' as const, 'readonly' as const, 'paused' as const, 'cut' as const),
-      who: fc.nat(5),
-    }),
-  ),
-  often(
-    3,
-    fc.record({
-      kind: fc.constant('engine-lost' as const),
-      count: fc.constantFrom(1, 1, 2, 4),
-      isDone: fc.boolean(),
-      who: fc.nat(5),
-    }),
-  ),
+  often(3, engineFault),
+  often(3, engineLost),
   often(3, one('engine-heal')),
   often(1, one('engine-flush')),
   often(3, one('restart')),
@@ -266,6 +266,28 @@ export const crossing: fc.Arbitrary<Step[]> = fc
     ...(between === 'an answered GET' ? answering(1, { is304: false, isEarly: false }) : []),
     ...answering(0, { is304, isEarly: true }),
     { kind: 'send', sent: {}, target: '/file' },
+    { kind: 'turn' },
+  ]);
+
+/** Generates a PUT of what is stored while the engine fails, and GETs that must not get the earlier version, also when it is healed. */
+export const failingOverwrite: fc.Arbitrary<Step[]> = fc
+  .record({
+    fault: fc.oneof(engineFault, engineLost),
+    target: fc.constantFrom(...targets),
+    heals: fc.boolean(),
+    ms: fc.constantFrom(500 as const, 2000 as const),
+  })
+  .map(({ fault, target, heals, ms }) => [
+    { kind: 'send', sent: {}, target },
+    ...answering(0, { is304: false, isEarly: false }),
+    fault,
+    { kind: 'send', sent: { method: 'PUT' }, target },
+    ...answering(0, { is304: false, isEarly: false }),
+    ...(heals ? [{ kind: 'engine-heal' } as const] : []),
+    { kind: 'advance', ms },
+    { kind: 'turn' },
+    { kind: 'send', sent: {}, target },
+    { kind: 'turn' },
     { kind: 'turn' },
   ]);
 
