@@ -23,7 +23,7 @@ const thorough = [
   'test/process/ranges-from-disk.test.ts',
   'test/process/{reload,secrets,systemd,terminal-output,workers,workers-fill}.test.ts',
   'test/recipes/!(index).test.ts',
-  'test/scenario/{random-ranges,random-traffic-disk}.test.ts',
+  'test/scenario/{random-ranges,random-traffic-disk,random-traffic-engine}.test.ts',
   'test/store/{disk-store-kill,sharing-processes}.test.ts',
   'test/wire/http2-storm.test.ts',
   'test/wire/over-*.test.ts',

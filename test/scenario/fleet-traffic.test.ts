@@ -5,8 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { peersQuiet, watchPeers } from '../support/clocks/peer-quiet.ts';
 import { runTraffic } from '../support/traffic/traffic.ts';
 import { MemoryGround } from '../support/traffic/traffic-ground.ts';
-import { plans } from '../support/traffic/traffic-plan.ts';
-import { processStep } from '../support/traffic/traffic-steps.ts';
+import { plans, withDeaths } from '../support/traffic/traffic-plan.ts';
 import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
 /** More runs than the default find rarer failures. */
@@ -16,13 +15,7 @@ const runs = Number(RANGEWAY_TEST_RUNS);
 const timeout = 60_000 + 30 * runs;
 
 /** Plans in which processes die. */
-const deadlyPlans = fc
-  .tuple(plans, fc.array(fc.tuple(fc.nat(80), processStep), { maxLength: 3 }))
-  .map(([plan, deaths]) => {
-    const steps = [...plan.steps];
-    for (const [at, death] of deaths) steps.splice(at % (steps.length + 1), 0, death);
-    return { ...plan, steps };
-  });
+const deadlyPlans = withDeaths(plans);
 
 /** Over sockets, a turn is over when the sockets are quiet. */
 class PeerGround extends MemoryGround {

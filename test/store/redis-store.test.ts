@@ -241,6 +241,16 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
     for (const each of all) await expect.poll(() => server.command('PTTL', each)).toBeGreaterThan(50_000);
   });
 
+  it('leaves no index for ever whose making was broken off', async () => {
+    const client = await openTestClient({ kind: 'server', address: server });
+    const breaking: RedisClient = { ...bound(client), sendTo: () => Promise.reject(new Error('broken off')) };
+    const { store } = await open({ prefix: 'p:', client: breaking });
+    await expect(store.list({ kind: 'prefix', prefix: '' }, 1)).rejects.toMatchObject({ reason: 'io' });
+    const { index } = createRedisKeys('p:').of(key);
+    expect(await server.command('EXISTS', index)).toBe(1);
+    expect(await server.command('PTTL', index)).toBeGreaterThan(0);
+  });
+
   it('leaves no block behind of what was not committed, and soon none of what was removed', async () => {
     const { store } = await open({ prefix: 'p:' });
     const writer = await openSampleWriter(store, sample);

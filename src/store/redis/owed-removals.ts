@@ -28,6 +28,7 @@ export interface OwedRemovalsOptions {
 export class OwedRemovals {
   readonly #options: OwedRemovalsOptions;
   readonly #owed = new Map<string, Removal>();
+  #cancelTry: () => void = () => {};
   #isTrying = false;
   #isClosed = false;
 
@@ -52,6 +53,7 @@ export class OwedRemovals {
   /** Gives all up. */
   close(): void {
     this.#isClosed = true;
+    this.#cancelTry();
   }
 
   #note(removal: Removal): void {
@@ -61,7 +63,7 @@ export class OwedRemovals {
   #schedule(): void {
     if (this.#isTrying || this.#isClosed || !this.isOwing) return;
     this.#isTrying = true;
-    this.#options.clock.after(RETRY_MS, () => void this.#try());
+    this.#cancelTry = this.#options.clock.after(RETRY_MS, () => void this.#try());
   }
 
   async #try(): Promise<void> {

@@ -197,14 +197,14 @@ export class RedisIndex {
   async #make(): Promise<void> {
     const { client, keys, keepMs } = this.#options;
     const token = randomBytes(12).toString('hex');
+    const life = String(2 * keepMs);
     const wanted = new Set<number>();
     const begun = Array.from({ length: BUCKETS }, async (_, bucket) => {
-      if ((await client.run(beginIndexScript, [keys.index(bucket)], [token])) === 1) wanted.add(bucket);
+      if ((await client.run(beginIndexScript, [keys.index(bucket)], [token, life])) === 1) wanted.add(bucket);
     });
     await Promise.all(begun);
     if (wanted.size === 0) return;
     await Promise.all(client.nodes().map((node) => this.#scan(node, wanted)));
-    const life = String(2 * keepMs);
     await Promise.all([...wanted].map((bucket) => client.run(endIndexScript, [keys.index(bucket)], [token, life])));
   }
 

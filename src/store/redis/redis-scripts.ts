@@ -180,10 +180,14 @@ export const cleanScript = `
 if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('ZREM', KEYS[2], unpack(ARGV)) end
 `;
 
-/** Begins to make an index again: a member that is lost with the index if it is evicted meanwhile. KEYS: index. ARGV: token. */
+/**
+ * Begins to make an index again: a member that is lost with the index if it is evicted meanwhile. KEYS: index. ARGV: token, time to live,
+ * because the process that makes the index may end meanwhile.
+ */
 export const beginIndexScript = `
 if redis.call('ZSCORE', KEYS[1], 'm') then return 0 end
 redis.call('ZADD', KEYS[1], 0, 'r' .. ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 `;
 

@@ -37,6 +37,7 @@ const trustedPeer = '127.0.0.1';
 export interface WholeProxy {
   readonly clock: FakeClock;
   readonly origin: FakeOrigin;
+  /** The store of the first process. */
   readonly store: Store;
   readonly cache: Cache;
   readonly route: Route;
@@ -81,7 +82,8 @@ export interface WholeProxyOptions {
   readonly maxSizeBytes?: number;
   readonly windowBytes?: number;
   readonly readAheadBytes?: number;
-  readonly createStore?: () => Store;
+  /** Creates the store of a process, by its number from 0. Processes may share one; by default they share one in memory. */
+  readonly createStore?: (process: number, fleet: Fleet) => Store;
   /** The connection to other processes; by default there are none. */
   readonly fleet?: Fleet;
   /** Number of processes, each with a cache of its own, over one store; 1 by default. */
@@ -107,16 +109,20 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     ids += 1;
     return `generation-${ids}`;
   };
-  const store =
-    options.createStore?.() ?? createMemoryStore({ maxSizeBytes, blockSizeBytes, now: clock.now, randomId });
+  const createStore =
+    options.createStore ?? createSharedStore({ maxSizeBytes, blockSizeBytes, now: clock.now, randomId });
   const events: ServerEvent[] = [];
   const watchers = new Set<() => void>();
   const emit = (event: ServerEvent) => {
     events.push(event);
     for (const watcher of watchers) watcher();
   };
-  const createOwnCache = (fleet: Fleet) =>
-    createCache({ store, clock, emit, windowBytes, readAhead: new ByteBudget(readAheadBytes), fleet });
+  const stores: Store[] = [];
+  const createOwnCache = (fleet: Fleet, process = 0) => {
+    const store = createStore(process, fleet);
+    stores.push(store);
+    return createCache({ store, clock, emit, windowBytes, readAhead: new ByteBudget(readAheadBytes), fleet });
+  };
   const load = new CountedOrigin(options.origin ?? origin);
   const route: Route = {
     name: 'main',
@@ -166,7 +172,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const fakeFleet = new FakeFleet(clock, options.peersBy ?? 'calls');
   const createProcess = (_: unknown, index: number) => {
     const member = fakeFleet.join(`p${index + 1}`);
-    const cache = createOwnCache(member.fleet);
+    const cache = createOwnCache(member.fleet, index);
     member.attach(cache, () => ({ router: createRouter([route]), gateOf: () => gate }));
     const handler = createHandler(cache);
     const send = (sent: Sent = {}): Client => createDirectClient(handler, clock.now, sent);
@@ -177,6 +183,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const caches =
     processes.length > 0 ? processes.map((each) => each.cache) : [createOwnCache(options.fleet ?? noFleet)];
   const [cache] = caches as [Cache];
+  const [store] = stores as [Store];
   const handlers = processes.length > 0 ? processes.map((each) => each.handler) : [createHandler(cache)];
   const closeCaches = async () => {
     await fakeFleet.close();
@@ -234,10 +241,16 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     closeCache: closeCaches,
     close: async () => {
       await closeCaches();
-      await store.close();
+      await Promise.all([...new Set(stores)].map((each) => each.close()));
       // Lets the last bytes arrive.
       if (wire !== undefined) await quiet();
       await wire?.close();
     },
   };
+}
+
+/** Returns a function that returns the same memory store each time. */
+function createSharedStore(options: Parameters<typeof createMemoryStore>[0]): () => Store {
+  const store = createMemoryStore(options);
+  return () => store;
 }

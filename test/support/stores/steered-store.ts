@@ -125,8 +125,8 @@ export function createSteeredStore({
       peekBlock: (index) => (damaged.has(entry.generation) ? undefined : entry.peekBlock(index)),
       readNow: (...bytes) => (damaged.has(entry.generation) ? undefined : entry.readNow?.(...bytes)),
       canMove: (...bytes) => !damaged.has(entry.generation) && entry.canMove?.(...bytes) === true,
-      open: async () => {
-        const reader = await entry.open();
+      open: async (first) => {
+        const reader = await entry.open(first);
         open.add(reader);
         const wrapped: EntryReader = {
           peekBlock: (index) => (damaged.has(entry.generation) ? undefined : reader.peekBlock(index)),

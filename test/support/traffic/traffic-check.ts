@@ -107,6 +107,10 @@ const storeFaults: ReadonlySet<Step['kind']> = new Set([
   'file-damage',
   'file-fault',
   'disk-full',
+  'engine-damage',
+  'engine-fault',
+  'engine-lost',
+  'engine-flush',
 ]);
 
 /** Returns whether the origin's ranges and digests are true. */

@@ -3,8 +3,6 @@
 import { readSync } from 'node:fs';
 import { rm, stat, truncate } from 'node:fs/promises';
 import { expect } from 'vitest';
-import { fieldValue } from '../../../src/http/fields.ts';
-import { ProxyError } from '../../../src/http/proxy-error.ts';
 import { readFileInto } from '../../../src/setup/store.ts';
 import { systemCode } from '../../../src/store/disk/bodies/file-system.ts';
 import type { QuickReadOptions } from '../../../src/store/disk/bodies/synchronous-io.ts';
@@ -19,17 +17,14 @@ import { flipBit } from '../stores/damage.ts';
 import { bodyFiles } from '../stores/disk-store.ts';
 import { FailingFileSystem } from '../stores/failing-file-system.ts';
 import { copyToSocket } from '../stores/moves.ts';
-import { createSteeredStore, type SteeredStore } from '../stores/steered-store.ts';
+import { createSteeredStore } from '../stores/steered-store.ts';
 import { orphanedFiles } from '../stores/store-directory.ts';
 import { noteMoved } from '../wire/wire-quiet.ts';
-import { possibleVersions } from './traffic-check.ts';
-import { contentOf } from './traffic-content.ts';
-import type { GroundStep, TrafficGround } from './traffic-ground.ts';
+import type { GroundStep, StoreOf, TrafficGround } from './traffic-ground.ts';
+import { describeEntry, expectRightEntries, keptEntries } from './traffic-kept.ts';
 import type { Plan } from './traffic-plan.ts';
-import { type DiskStep, targets } from './traffic-steps.ts';
+import type { DiskStep } from './traffic-steps.ts';
 
-/** The keys of the requested targets. */
-const keys = targets.map((target) => `http://origin.example/ http://files.example${target}`);
 /** Upper limit on the turns that `rest` waits, for work that never ends. */
 const maxSteps = 500;
 
@@ -61,6 +56,7 @@ function movingReads(): QuickReadOptions {
 
 /** A store in a directory, with memory in front of it. */
 export class DiskGround implements TrafficGround {
+  readonly mayServeRemoved = false;
   readonly #plan: Plan;
   readonly #dir: string;
   readonly #quickReads: QuickReadOptions | undefined;
@@ -79,12 +75,13 @@ export class DiskGround implements TrafficGround {
     this.#quickReads = moves ? movingReads() : undefined;
   }
 
-  async open(now: () => number): Promise<SteeredStore> {
+  async open(now: () => number): Promise<StoreOf> {
     const { blockSizeBytes, tierBytes } = this.#plan;
     this.#now = now;
     this.#disk = await this.#openDisk();
     const tier = createMemoryTier({ maxSizeBytes: tierBytes });
-    return createSteeredStore({ blockSizeBytes, below: createTieredStore(tier, this.#disk, now) });
+    const store = createSteeredStore({ blockSizeBytes, below: createTieredStore(tier, this.#disk, now) });
+    return () => store;
   }
 
   async take(step: GroundStep): Promise<void> {
@@ -123,7 +120,7 @@ export class DiskGround implements TrafficGround {
 
   async expectIdle(): Promise<void> {
     expect(this.#files.open).toEqual([]);
-    this.#kept = await entriesOf(this.#disk);
+    this.#kept = await keptEntries(this.#disk);
   }
 
   async expectClosed(): Promise<void> {
@@ -134,7 +131,8 @@ export class DiskGround implements TrafficGround {
   async expectRightKept(latestVersion: number): Promise<void> {
     await this.heal();
     const disk = await this.#openDisk();
-    for (const entry of await entriesOf(disk)) await this.#expectRight(entry, latestVersion);
+    const isDamaged = this.#plan.steps.some(({ kind }) => kind === 'file-damage' || kind === 'file-fault');
+    await expectRightEntries(this.#plan, disk, { latestVersion, isDamaged });
     await disk.close();
     await this.expectClosed();
   }
@@ -152,8 +150,8 @@ export class DiskGround implements TrafficGround {
       fileSystem: this.#files.fileSystem,
       quickReads: this.#quickReads,
     });
-    const entries = await entriesOf(disk);
-    expect(entries.map(describe)).toEqual(this.#kept.map(describe));
+    const entries = await keptEntries(disk);
+    expect(entries.map(describeEntry)).toEqual(this.#kept.map(describeEntry));
     return disk;
   }
 
@@ -172,49 +170,4 @@ export class DiskGround implements TrafficGround {
       if (systemCode(error) !== 'ENOENT') throw error;
     }
   }
-
-  /** Fails where an entry has bytes of another version, or lacks a block without damage. */
-  async #expectRight(entry: StoredEntry, latestVersion: number): Promise<void> {
-    const isWhole =
-      entry.isComplete && !this.#plan.steps.some(({ kind }) => kind === 'file-damage' || kind === 'file-fault');
-    const blocks = await this.#blocksOf(entry);
-    if (isWhole) expect(blocks).not.toContain(undefined);
-    const { blockSizeBytes } = this.#plan;
-    const version = Number(fieldValue(entry.metadata.fields, 'x-version'));
-    const isRight = possibleVersions(this.#plan, version, latestVersion).some((each) => {
-      // A fragment begins at an offset of the content.
-      const content = contentOf(this.#plan, each).subarray(entry.metadata.fragment?.start ?? 0);
-      return blocks.every((block, index) => {
-        const start = index * blockSizeBytes;
-        return block === undefined || Buffer.compare(block, content.subarray(start, start + blockSizeBytes)) === 0;
-      });
-    });
-    if (!isRight) expect.fail(`a stored entry has other bytes than those of version ${version}`);
-  }
-
-  /** Reads the blocks of an entry; undefined for an absent block. */
-  async #blocksOf(entry: StoredEntry): Promise<(Uint8Array | undefined)[]> {
-    const count = Math.ceil(entry.sizeBytes / this.#plan.blockSizeBytes);
-    const blocks = Array.from<Uint8Array | undefined>({ length: count });
-    const reader = await entry.open().catch(undefinedWhenGone);
-    for (let index = 0; index < count; index += 1) {
-      blocks[index] = await reader?.readBlock(index).catch(undefinedWhenGone);
-    }
-    reader?.close();
-    return blocks;
-  }
-}
-
-async function entriesOf(store: Store | undefined): Promise<StoredEntry[]> {
-  const found = await Promise.all(keys.map((key) => store?.find(key)));
-  return found.flatMap((entries) => entries ?? []);
-}
-
-/** Returns everything of an entry but its bytes. */
-function describe({ key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil }: StoredEntry) {
-  return { key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil };
-}
-
-function undefinedWhenGone(error: unknown): undefined {
-  if (!(error instanceof ProxyError && error.code === 'bytes_gone')) throw error;
 }

@@ -1,26 +1,32 @@
 /** The stores of random traffic: opened, closed and opened again, with faults. */
 
 import { expect } from 'vitest';
+import type { Fleet } from '../../../src/cache/fleet.ts';
 import { StoreFault } from '../../../src/store/store.ts';
 import { turn } from '../clocks/turn.ts';
 import { createSteeredStore, type SteeredStore } from '../stores/steered-store.ts';
 import type { Plan } from './traffic-plan.ts';
-import type { DiskStep, ToldFault } from './traffic-steps.ts';
+import type { DiskStep, EngineStep, ToldFault } from './traffic-steps.ts';
 
 /** A step that affects the store itself. */
-export type GroundStep = ToldFault | Exclude<DiskStep, { kind: 'restart' }>;
+export type GroundStep = ToldFault | Exclude<DiskStep | EngineStep, { kind: 'restart' }>;
+
+/** Returns the store of a process, by its number from 0. Processes may share one. */
+export type StoreOf = (process: number, fleet: Fleet) => SteeredStore;
 
 /** Opens a store, injects its faults, and checks what it leaves behind. */
 export interface TrafficGround {
-  /** Opens the store. A disk store has its earlier entries. `now` returns epoch milliseconds. */
-  open(now: () => number): Promise<SteeredStore>;
+  /** Whether an entry that was to be removed may be served: its removal has failed, and the process that owes it has ended, or is another one. */
+  readonly mayServeRemoved: boolean;
+  /** Opens the stores. Those on a disk or in an engine have their earlier entries. `now` returns epoch milliseconds. */
+  open(now: () => number): Promise<StoreOf>;
   /** Applies a step to the open store. */
   take(step: GroundStep): Promise<void>;
   /** Ends lasting faults. */
   heal(): Promise<void>;
   /** Waits a turn of the event loop. */
   turn(): Promise<void>;
-  /** Waits a turn, and until the store has finished its calls of the file system. */
+  /** Waits a turn, and until the store has finished its calls of the file system, or has the answers of the engine. */
   rest(): Promise<void>;
   /** Fails where an open but unused store holds resources. */
   expectIdle(): Promise<void>;
@@ -32,6 +38,7 @@ export interface TrafficGround {
 
 /** A memory store, which loses its entries when it is closed. */
 export class MemoryGround implements TrafficGround {
+  readonly mayServeRemoved = false;
   readonly #plan: Plan;
   #store: SteeredStore | undefined;
 
@@ -39,10 +46,11 @@ export class MemoryGround implements TrafficGround {
     this.#plan = plan;
   }
 
-  async open(): Promise<SteeredStore> {
+  async open(): Promise<StoreOf> {
     const { blockSizeBytes, maxSizeBytes } = this.#plan;
-    this.#store = createSteeredStore({ blockSizeBytes, maxSizeBytes });
-    return this.#store;
+    const store = createSteeredStore({ blockSizeBytes, maxSizeBytes });
+    this.#store = store;
+    return () => store;
   }
 
   async take(step: GroundStep): Promise<void> {

@@ -8,9 +8,13 @@ import {
   brokenTransfer,
   crossing,
   damagedFile,
+  damagedKey,
   diskStep,
+  engineStep,
+  failingOverwrite,
   often,
   overwrite,
+  processStep,
   type Step,
   seek,
   toldFault,
@@ -71,9 +75,9 @@ export interface Plan extends ContentRules {
   readonly maxSizeBytes: number;
   readonly windowBytes: number;
   readonly closesEarly: boolean;
-  /** Size of the memory tier in front of a disk store, in bytes. */
+  /** Size of the memory tier in front of a store on disk or in an engine, in bytes. */
   readonly tierBytes: number;
-  /** Whether a turn waits until the disk has finished its calls, so that the plan has the same outcome each time. */
+  /** Whether a turn waits until the disk has finished its calls, or the engine has answered, so that the plan has the same outcome each time. */
   readonly isPatient: boolean;
   readonly steps: readonly Step[];
 }
@@ -205,3 +209,27 @@ export const diskPlans: fc.Arbitrary<Plan> = createPlans({
   episode: fc.oneof(often(3, transfer), often(1, overwrite), often(1, crossing), often(2, damagedFile)),
   steadyWeight: 5,
 });
+
+const engineUnit = 4;
+/** Generates plans for a store in an engine with faults of the engine and restarts. */
+export const enginePlans: fc.Arbitrary<Plan> = createPlans({
+  unit: engineUnit,
+  step: fc.oneof(often(45, anyStep(engineUnit)), often(6, engineStep)),
+  episode: fc.oneof(
+    often(3, transfer),
+    often(1, overwrite),
+    often(1, crossing),
+    often(2, damagedKey),
+    often(2, failingOverwrite),
+  ),
+  steadyWeight: 5,
+});
+
+/** Adds the deaths of processes to plans. */
+export function withDeaths(some: fc.Arbitrary<Plan>): fc.Arbitrary<Plan> {
+  return fc.tuple(some, fc.array(fc.tuple(fc.nat(80), processStep), { maxLength: 3 })).map(([plan, deaths]) => {
+    const steps = [...plan.steps];
+    for (const [at, death] of deaths) steps.splice(at % (steps.length + 1), 0, death);
+    return { ...plan, steps };
+  });
+}

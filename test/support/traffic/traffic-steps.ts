@@ -134,6 +134,46 @@ export const diskStep = fc.oneof(
   often(3, one('restart')),
 );
 
+/**
+ * Generates damage to a key of an engine: a bit of its value changes, its end is missing, or it is evicted. An index is always evicted.
+ * `who` is the index of a key, `at` that of a byte (each modulo their number).
+ */
+const engineDamage = fc.record({
+  kind: fc.constant('engine-damage' as const),
+  of: fc.constantFrom('block' as const, 'block' as const, 'entry' as const, 'entry' as const, 'index' as const),
+  manner: fc.constantFrom('flip' as const, 'flip' as const, 'truncate' as const, 'evict' as const),
+  who: fc.nat(49),
+  at: fc.nat(20_000),
+});
+
+/** Generates a fault that lasts until `engine-heal`, or cut connections. `who` is the index of a server of a Cluster. */
+const engineFault = fc.record({
+  kind: fc.constant('engine-fault' as const),
+  on: fc.constantFrom('full' as const, 'readonly' as const, 'paused' as const, 'cut' as const),
+  who: fc.nat(5),
+});
+
+/**
+ * Generates the loss of the next commands of a process (`who` modulo their number), as where a connection breaks: the engine has got
+ * them (`isDone`) or not.
+ */
+const engineLost = fc.record({
+  kind: fc.constant('engine-lost' as const),
+  count: fc.constantFrom(1, 1, 2, 4),
+  isDone: fc.boolean(),
+  who: fc.nat(5),
+});
+
+/** Generates faults of a real engine, and restarts of the server. */
+export const engineStep = fc.oneof(
+  often(4, engineDamage),
+  often(3, engineFault),
+  often(3, engineLost),
+  often(3, one('engine-heal')),
+  often(1, one('engine-flush')),
+  often(3, one('restart')),
+);
+
 /** Generates the death of one of several processes (`who` modulo their number). The last process stays. */
 export const processStep = fc.record({ kind: fc.constant('die' as const), who: fc.nat(5) });
 export type ProcessStep = Arbitrated<typeof processStep>;
@@ -141,8 +181,9 @@ export type ProcessStep = Arbitrated<typeof processStep>;
 type Arbitrated<T> = T extends fc.Arbitrary<infer V> ? V : never;
 export type ToldFault = Arbitrated<typeof toldFault>;
 export type DiskStep = Arbitrated<typeof diskStep>;
+export type EngineStep = Arbitrated<typeof engineStep>;
 /** One step. */
-export type Step = Arbitrated<ReturnType<typeof anyStep>> | ToldFault | DiskStep | ProcessStep;
+export type Step = Arbitrated<ReturnType<typeof anyStep>> | ToldFault | DiskStep | EngineStep | ProcessStep;
 
 /** Generates a transfer that breaks off with a version change while a client reads it, and is answered anew from the beginning. */
 export const brokenTransfer = (unit: number): fc.Arbitrary<Step[]> =>
@@ -228,6 +269,28 @@ export const crossing: fc.Arbitrary<Step[]> = fc
     { kind: 'turn' },
   ]);
 
+/** Generates a PUT of what is stored while the engine fails, and GETs that must not get the earlier version, also when it is healed. */
+export const failingOverwrite: fc.Arbitrary<Step[]> = fc
+  .record({
+    fault: fc.oneof(engineFault, engineLost),
+    target: fc.constantFrom(...targets),
+    heals: fc.boolean(),
+    ms: fc.constantFrom(500 as const, 2000 as const),
+  })
+  .map(({ fault, target, heals, ms }) => [
+    { kind: 'send', sent: {}, target },
+    ...answering(0, { is304: false, isEarly: false }),
+    fault,
+    { kind: 'send', sent: { method: 'PUT' }, target },
+    ...answering(0, { is304: false, isEarly: false }),
+    ...(heals ? [{ kind: 'engine-heal' } as const] : []),
+    { kind: 'advance', ms },
+    { kind: 'turn' },
+    { kind: 'send', sent: {}, target },
+    { kind: 'turn' },
+    { kind: 'turn' },
+  ]);
+
 /** Returns the steps with which the origin answers a request completely. */
 function answering(who: 0 | 1, manner: { readonly is304: boolean; readonly isEarly: boolean }): Step[] {
   return [
@@ -241,15 +304,21 @@ function answering(who: 0 | 1, manner: { readonly is304: boolean; readonly isEar
 }
 
 /** Generates damage to a file, then a request. */
-export const damagedFile: fc.Arbitrary<Step[]> = fc
-  .record({ damage: fileDamage, target: fc.constantFrom(...targets) })
-  .map(({ damage, target }) => [
-    damage,
-    { kind: 'send', sent: {}, target },
-    { kind: 'turn' },
-    { kind: 'turn' },
-    { kind: 'turn' },
-  ]);
+export const damagedFile = damageThenRequest(fileDamage);
+/** Generates damage to a key of an engine, then a request. */
+export const damagedKey = damageThenRequest(engineDamage);
+
+function damageThenRequest(damages: fc.Arbitrary<Step>): fc.Arbitrary<Step[]> {
+  return fc
+    .record({ damage: damages, target: fc.constantFrom(...targets) })
+    .map(({ damage, target }) => [
+      damage,
+      { kind: 'send', sent: {}, target },
+      { kind: 'turn' },
+      { kind: 'turn' },
+      { kind: 'turn' },
+    ]);
+}
 
 /** Scales the Range of a request by `unit`. */
 function enlarge(sent: Sent, unit: number): Sent {

@@ -15,7 +15,7 @@ import {
 import type { SteeredStore } from '../stores/steered-store.ts';
 import { type Asked, expectRightBytes, isHonest, isUnsafe, possibleErrors, possibleStatuses } from './traffic-check.ts';
 import { expectFreshEnough } from './traffic-freshness.ts';
-import type { TrafficGround } from './traffic-ground.ts';
+import type { StoreOf, TrafficGround } from './traffic-ground.ts';
 import { TrafficOrigin } from './traffic-origin.ts';
 import { type Plan, proxyOptions } from './traffic-plan.ts';
 import { type Step, targets } from './traffic-steps.ts';
@@ -42,7 +42,8 @@ interface Visitor extends Asked {
 
 /** A server from its start to its end. */
 interface Life {
-  readonly store: SteeredStore;
+  /** The stores of the processes; one where they share it. */
+  readonly stores: readonly SteeredStore[];
   readonly proxy: WholeProxy;
   readonly origin: TrafficOrigin;
 }
@@ -92,11 +93,21 @@ class Traffic {
   /** Starts a server over the store. */
   async #begin(version: number): Promise<Life> {
     const plan = this.#plan;
-    const store = await this.#ground.open(() => this.#clock.now());
-    const proxy = createWholeProxy({ ...proxyOptions(plan), ...this.#options, createStore: () => store });
+    const storeOf = await this.#ground.open(() => this.#clock.now());
+    const stores = new Set<SteeredStore>();
+    const createStore: StoreOf = (process, fleet) => {
+      const store = storeOf(process, fleet);
+      stores.add(store);
+      return store;
+    };
+    const proxy = createWholeProxy({ ...proxyOptions(plan), ...this.#options, createStore });
     proxy.clock.advance(this.#clock.now() - proxy.clock.now());
     this.#clock = proxy.clock;
-    return { store, proxy, origin: new TrafficOrigin(plan, proxy.origin, version, () => proxy.clock.now()) };
+    return {
+      stores: [...stores],
+      proxy,
+      origin: new TrafficOrigin(plan, proxy.origin, version, () => proxy.clock.now()),
+    };
   }
 
   async #restart(life: Life): Promise<Life> {
@@ -123,7 +134,7 @@ class Traffic {
   }
 
   /** Closes the idle server, and checks that no resource is left. */
-  async #end({ proxy, store, origin }: Life): Promise<void> {
+  async #end({ proxy, stores, origin }: Life): Promise<void> {
     await proxy.closeCache();
     await this.#rests(3);
     await this.#ground.expectIdle();
@@ -132,7 +143,7 @@ class Traffic {
     expect(proxy.origin.requests).toBeLessThan(40 + 12 * this.#visitors.length);
     expect(proxy.clock.pending).toBe(0);
     for (const { member } of proxy.processes) expect(member.leaseCount).toBe(0);
-    expect(store.held).toBe(0);
+    for (const store of stores) expect(store.held).toBe(0);
     for (const { exchange, unread } of origin.transfers) {
       expect(unread === 0 || exchange.isClosed || exchange.request.signal.aborted).toBe(true);
     }
@@ -140,7 +151,7 @@ class Traffic {
   }
 
   async #take(life: Life, each: Exclude<Step, { kind: 'restart' }>): Promise<void> {
-    const { store, origin, proxy } = life;
+    const { stores, origin, proxy } = life;
     origin.look();
     switch (each.kind) {
       case 'send':
@@ -165,7 +176,9 @@ class Traffic {
       case 'status':
         return await origin.refuse(each.status);
       case 'hold':
-        return void this.#releases.push(store.hold(each.step).release);
+        return void this.#releases.push(
+          (stores[this.#releases.length % stores.length] as SteeredStore).hold(each.step).release,
+        );
       case 'release':
         return this.#releases.shift()?.();
       case 'advance':
@@ -193,7 +206,7 @@ class Traffic {
       client: (process ?? proxy).send({ ...sent, fields: { ...sent.fields, 'x-client': id } }),
       sent,
       sentAt: proxy.clock.now(),
-      leastVersion: this.#knownVersions.get(sent.target) ?? 1,
+      leastVersion: this.#ground.mayServeRemoved ? 1 : (this.#knownVersions.get(sent.target) ?? 1),
       reading: Promise.resolve(),
       hasLeft: false,
       isGivenWhole: false,
