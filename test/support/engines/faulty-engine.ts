@@ -82,7 +82,7 @@ export class FaultyEngine implements AsyncDisposable {
 
   /** Starts a Cluster of three. Its servers do not count each other as dead while one of them is paused. */
   static async startCluster(): Promise<FaultyEngine> {
-    const cluster = await startRedisCluster(['--cluster-node-timeout', '60000']);
+    const cluster = await startRedisCluster(undefined, 60_000);
     const place = { kind: 'cluster', nodes: cluster.nodes } as const;
     const end = () => cluster[Symbol.asyncDispose]();
     return await new FaultyEngine(place, cluster.servers, cluster.serverOf, end).#started();

@@ -106,9 +106,9 @@ async function startOnFreePort<T>(start: (dir: string) => Promise<T>): Promise<T
   }
 }
 
-/** Starts three masters that share the slots of a Cluster. */
-export async function startRedisCluster(program = engineProgram): Promise<RedisCluster> {
-  const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
+/** Starts three masters that share the slots of a Cluster. One that does not answer for `nodeTimeoutMs` counts as dead. */
+export async function startRedisCluster(program = engineProgram, nodeTimeoutMs = 2000): Promise<RedisCluster> {
+  const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)];
   const servers = await Promise.all([0, 1, 2].map(() => startRedisServer(clusterOptions, program)));
   const [first] = servers as [RedisServer, RedisServer, RedisServer];
   const third = Math.ceil(16_384 / 3);
