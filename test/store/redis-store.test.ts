@@ -197,6 +197,18 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
     await expect.poll(() => server.command('EXISTS', entry)).toBe(0);
   });
 
+  it('removes what a machine with another size of blocks has stored, and says why', async () => {
+    const { store } = await open({ prefix: 'p:' });
+    const other = await open({ prefix: 'p:', blockSizeBytes: 2048 });
+    await storeSample(other.store, sample);
+    expect(await store.find(key)).toEqual([]);
+    await expect.poll(async () => (await other.store.find(key)).length).toBe(0);
+    await storeSample(store, sample);
+    expect(await readKey(store, key)).toEqual(bytes);
+    expect(await other.store.find(key)).toEqual([]);
+    expect(other.events).toMatchObject([{ level: 'warn', message: expect.stringContaining('store.blockSizeBytes') }]);
+  });
+
   it('finds by tag and prefix what an evicted index had, and removes it', async () => {
     const { store } = await open({ prefix: 'p:' });
     const keys = createRedisKeys('p:');

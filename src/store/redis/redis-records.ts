@@ -14,6 +14,8 @@ export interface RecordedGeneration {
   readonly variant: string;
   readonly sizeBytes: number;
   readonly metadata: StoredResponse;
+  /** The length of its blocks, in bytes. A store whose blocks have another length cannot read them. */
+  readonly blockSizeBytes: number;
   readonly isComplete: boolean;
   readonly pinnedUntil: number | undefined;
 }
@@ -21,9 +23,9 @@ export interface RecordedGeneration {
 /** Encodes a record. */
 export function encodeRecord(
   key: string,
-  { generation, variant, sizeBytes, metadata }: Omit<RecordedGeneration, 'isComplete' | 'pinnedUntil'>,
+  { generation, variant, sizeBytes, metadata, blockSizeBytes }: Omit<RecordedGeneration, 'isComplete' | 'pinnedUntil'>,
 ): string {
-  const text = JSON.stringify([variant, sizeBytes, metadata]);
+  const text = JSON.stringify([variant, sizeBytes, metadata, blockSizeBytes]);
   return `${recordSum(key, generation, text)} ${text}`;
 }
 
@@ -92,12 +94,12 @@ function readRecord(
   key: string,
   generation: string,
   text: string,
-): Pick<RecordedGeneration, 'variant' | 'sizeBytes' | 'metadata'> | undefined {
+): Pick<RecordedGeneration, 'variant' | 'sizeBytes' | 'metadata' | 'blockSizeBytes'> | undefined {
   const space = text.indexOf(' ');
   const json = text.slice(space + 1);
   if (space < 0 || text.slice(0, space) !== String(recordSum(key, generation, json))) return undefined;
-  const [variant, sizeBytes, metadata] = JSON.parse(json) as [string, number, StoredResponse];
-  return { variant, sizeBytes, metadata };
+  const [variant, sizeBytes, metadata, blockSizeBytes] = JSON.parse(json) as [string, number, StoredResponse, number];
+  return { variant, sizeBytes, metadata, blockSizeBytes };
 }
 
 /** Size of the checksum after the bytes of a block. */

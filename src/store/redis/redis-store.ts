@@ -188,7 +188,8 @@ class RedisStore implements Store {
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
     const { key, variant, generation, sizeBytes } = entry;
     const { client, keys, keepMs, sharing } = this.#options;
-    const record = encodeRecord(key, { generation, variant, sizeBytes, metadata });
+    const { blockSizeBytes } = this;
+    const record = encodeRecord(key, { generation, variant, sizeBytes, metadata, blockSizeBytes });
     const args = [key, generation, record, encodeTags(metadata.tags), String(keepMs), this.#fenceOf(key)];
     const names = keys.of(key);
     let { isComplete } = entry;
@@ -205,7 +206,8 @@ class RedisStore implements Store {
         return undefined;
       }
     }
-    return this.#entry(key, { generation, variant, sizeBytes, metadata, isComplete, pinnedUntil: undefined });
+    const pinnedUntil = undefined;
+    return this.#entry(key, { generation, variant, sizeBytes, metadata, blockSizeBytes, isComplete, pinnedUntil });
   }
 
   async removeEntry({ key, generation }: StoredEntry): Promise<void> {
@@ -299,8 +301,15 @@ class RedisStore implements Store {
       this.#warn('a record of the store is damaged', `generation ${generation}`, 1);
       void this.removeEntry({ key, generation } as StoredEntry);
     }
+    const readable = generations.filter(({ blockSizeBytes }) => blockSizeBytes === this.blockSizeBytes);
+    for (const { generation, blockSizeBytes } of generations) {
+      if (blockSizeBytes === this.blockSizeBytes) continue;
+      const advice = 'All machines that share a cache need the same store.blockSizeBytes';
+      this.#warn(`a stored response has blocks of another size. ${advice}`, `${blockSizeBytes} bytes`);
+      void this.removeEntry({ key, generation } as StoredEntry);
+    }
     return findable(
-      generations.map((each) => this.#entry(key, each)),
+      readable.map((each) => this.#entry(key, each)),
       now,
     );
   }
@@ -403,12 +412,13 @@ class RedisStore implements Store {
     const { generation, metadata, sizeBytes, isComplete, pinPreviousUntil, wasPut } = put;
     const { client, keys, now, keepMs, sharing } = this.#options;
     const names = keys.of(key);
-    const recorded = { generation, variant, sizeBytes, metadata, isComplete, pinnedUntil: undefined };
+    const { blockSizeBytes } = this;
+    const recorded = { generation, variant, sizeBytes, metadata, blockSizeBytes, isComplete, pinnedUntil: undefined };
     const args = [
       key,
       generation,
       shortDigest(variant),
-      String(Math.ceil(sizeBytes / this.blockSizeBytes)),
+      String(Math.ceil(sizeBytes / blockSizeBytes)),
       isComplete ? '1' : '0',
       encodeRecord(key, recorded),
       encodeTags(metadata.tags),
