@@ -36,6 +36,8 @@ export class Flights {
   /** The revocations of exchanges outside of flights, and their keys. */
   readonly #watched = new Map<Revocation, string>();
   readonly #storing = new Steps();
+  /** Why all flights were stopped; undefined before `stopAll`. */
+  #stoppedBy: ProxyError | undefined;
 
   constructor(context: FlightsContext) {
     this.#context = context;
@@ -69,6 +71,7 @@ export class Flights {
     const { unread } = this.#context;
     const options = { key, unreadPolicy, unread, exchange, leader, reopens, mayPublish, startedAt };
     const flight = new Flight({ ...options, flights: this });
+    if (this.#stoppedBy !== undefined) flight.stop(this.#stoppedBy);
     const place = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {
@@ -180,11 +183,11 @@ export class Flights {
     return [...keys].filter(holds);
   }
 
-  /** Ends all running flights, and waits until they have ended. */
+  /** Ends all running flights, and those that begin later: a request may try again when its flight ends. Waits until none runs. */
   async stopAll(error: ProxyError): Promise<void> {
-    const { running } = this;
-    for (const flight of running) flight.stop(error);
-    await Promise.all(running.map((flight) => flight.ended));
+    this.#stoppedBy = error;
+    for (const flight of this.running) flight.stop(error);
+    while (this.running.length > 0) await Promise.all(this.running.map((flight) => flight.ended));
   }
 
   #hold(key: string): Lease | undefined {
