@@ -121,7 +121,7 @@ function spansOf({ method = '', headers }: IncomingMessage, habit: RangeHabit, s
 function fieldsFor(target: string, habit: RangeHabit): OutgoingHttpHeaders {
   return {
     etag,
-    'cache-control': target.startsWith('/relayed') ? 'no-store' : 'max-age=60',
+    'cache-control': target.startsWith('/relayed') ? 'no-store' : 'max-age=3600',
     'content-type': 'application/octet-stream',
     ...(habit === 'whole' ? {} : { 'accept-ranges': 'bytes' }),
   };
