@@ -366,8 +366,8 @@ describe('a response over TLS', () => {
 
 /** Short timeouts for rows that test a timeout. */
 function timeoutsFor({ head, body }: Outcome): { headersTimeoutMs?: number; bodyTimeoutMs?: number } {
-  if (head === 'origin_timeout') return { headersTimeoutMs: 500 };
-  return body?.endsWith('origin_timeout') === true ? { bodyTimeoutMs: 500 } : {};
+  if (head === 'origin_timeout') return { headersTimeoutMs: 1_000 };
+  return body?.endsWith('origin_timeout') === true ? { bodyTimeoutMs: 1_000 } : {};
 }
 
 async function outcomeOf(fetching: Promise<OriginResponse>): Promise<{ head: string; body?: string }> {

@@ -303,7 +303,7 @@ describe('a response over HTTP/2', () => {
     await using server = await openFrameOrigin({}, first, good);
     const origin = createHttp2Origin({
       ...originOptions({ url: server.url, tls: { ca: testAuthority, rejectUnauthorized: true } }),
-      ...(want.endsWith('origin_timeout') ? { headersTimeoutMs: 300, bodyTimeoutMs: 300 } : {}),
+      ...(want.endsWith('origin_timeout') ? { headersTimeoutMs: 1_000, bodyTimeoutMs: 1_000 } : {}),
       clock: realClock,
     });
     const interims: number[] = [];

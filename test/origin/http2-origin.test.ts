@@ -199,12 +199,12 @@ describe('a client', () => {
     await using server = await openHttp2Server({}, (stream) => {
       stream.resume().on('end', () => stream.respond({}, { endStream: true }));
     });
-    const origin = open(server.url, { headersTimeoutMs: 100 });
+    const origin = open(server.url, { headersTimeoutMs: 800 });
     const body = {
       async *[Symbol.asyncIterator]() {
         yield Buffer.from('a');
         const pause = Promise.withResolvers<void>();
-        setTimeout(pause.resolve, 350);
+        setTimeout(pause.resolve, 1_200);
         await pause.promise;
         yield Buffer.from('b');
       },

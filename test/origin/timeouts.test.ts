@@ -72,7 +72,7 @@ describe.each(['TCP', 'a Unix socket'])('over %s', (kind) => {
     server.listen(...((kind === 'TCP' ? [0, '127.0.0.1'] : [path]) as [string]));
     await once(server, 'listening');
     const url = kind === 'TCP' ? `http://127.0.0.1:${(server.address() as AddressInfo).port}` : `unix:${path}`;
-    const limits = { headersTimeoutMs: 500, bodyTimeoutMs: 500 };
+    const limits = { headersTimeoutMs: 1_000, bodyTimeoutMs: 1_000 };
     expect(await failureOf(createUndiciOrigin(originOptions({ url, ...limits })))).toBe(want);
     server.close();
     await once(server, 'close');
@@ -112,7 +112,7 @@ describe('over HTTP/2', () => {
     ],
   ])('fails where an origin %s', async (_name, play, want) => {
     await using server = await openFrameOrigin({}, play);
-    const limits = { headersTimeoutMs: 500, bodyTimeoutMs: 500 };
+    const limits = { headersTimeoutMs: 1_000, bodyTimeoutMs: 1_000 };
     const origin = createHttp2Origin({ ...originOptions({ url: server.url, tls, ...limits }), clock: realClock });
     expect(await failureOf(origin)).toMatch(new RegExp(`^${want}$`));
   });

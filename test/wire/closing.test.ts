@@ -161,7 +161,7 @@ describe('closing', () => {
 
 describe('a client that takes too long', () => {
   it('with its head gets 408', async () => {
-    await using listener = await openListener(() => textResponse('x'), { limits: { headersTimeoutMs: 100 } });
+    await using listener = await openListener(() => textResponse('x'), { limits: { headersTimeoutMs: 800 } });
     await using client = await listener.connect();
     client.send(get.slice(0, 10));
     const response = await client.response();
@@ -173,7 +173,7 @@ describe('a client that takes too long', () => {
   });
 
   it('with its first byte is disconnected without a response', async () => {
-    await using listener = await openListener(() => textResponse('x'), { limits: { headersTimeoutMs: 100 } });
+    await using listener = await openListener(() => textResponse('x'), { limits: { headersTimeoutMs: 800 } });
     await using client = await listener.connect();
     expect(await client.rest()).toBe('');
     expect(listener.events).toEqual([]);
@@ -189,7 +189,7 @@ describe('a client that takes too long', () => {
   });
 
   it('to send its next byte gets 408 in the middle of a head', async () => {
-    await using listener = await openListener(() => textResponse('x'), { limits: { idleTimeoutMs: 100 } });
+    await using listener = await openListener(() => textResponse('x'), { limits: { idleTimeoutMs: 800 } });
     await using client = await listener.connect();
     client.send(get.slice(0, 10));
     expect((await client.response())?.status).toBe(408);
@@ -205,7 +205,7 @@ describe('a client that takes too long', () => {
           return textResponse((error as { code: string }).code, { status: 408 });
         }
       },
-      { limits: { idleTimeoutMs: 100 } },
+      { limits: { idleTimeoutMs: 800 } },
     );
     await using client = await listener.connect();
     const response = await client.exchange('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\npart');
@@ -214,10 +214,10 @@ describe('a client that takes too long', () => {
   });
 
   it('to send its body makes reading it fail, even after the handler took longer', async () => {
-    const idleTimeoutMs = 50;
+    const idleTimeoutMs = 400;
     await using listener = await openListener(
       async ({ body }) => {
-        await delay(5 * idleTimeoutMs);
+        await delay(2 * idleTimeoutMs);
         const chunk = await body?.[Symbol.asyncIterator]()
           .next()
           .catch((error: { code: string }) => error.code);
@@ -239,7 +239,7 @@ describe('a client that takes too long', () => {
         body: { kind: 'bytes', sizeBytes: body.length, chunks: [body] },
         onDelivered: (delivery) => deliveries.push(delivery),
       }),
-      { limits: { idleTimeoutMs: 200 } },
+      { limits: { idleTimeoutMs: 800 } },
     );
     await using client = await listener.connect();
     client.send(get);
@@ -250,15 +250,15 @@ describe('a client that takes too long', () => {
   });
 
   it('is not one that waits for a slow response', async () => {
-    const idleTimeoutMs = 50;
+    const idleTimeoutMs = 400;
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('slow ');
-      await delay(5 * idleTimeoutMs);
+      await delay(2 * idleTimeoutMs);
       yield Buffer.from('body');
     }
     await using listener = await openListener(
       async () => {
-        await delay(5 * idleTimeoutMs);
+        await delay(2 * idleTimeoutMs);
         return streamResponse(slow(), 9);
       },
       { limits: { idleTimeoutMs } },

@@ -124,7 +124,7 @@ describe('a connection that is closed at once', () => {
 });
 
 describe('a missing header', () => {
-  const limits = { headersTimeoutMs: 100 };
+  const limits = { headersTimeoutMs: 800 };
 
   it('is not waited for forever', async () => {
     await using listener = await open({ limits });

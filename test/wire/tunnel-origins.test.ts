@@ -91,7 +91,7 @@ describe('a tunnel', () => {
     };
     const url = await origin();
     await using listener = await openTunnelListener(() => ({ url, target: '/', fields: sentFields, hold }), {
-      answerTimeoutMs: 200,
+      answerTimeoutMs: 1_000,
     });
     await using client = await listener.connect();
     client.send(handshake);

@@ -148,11 +148,11 @@ describe('a tunnel', () => {
 
   it('may be idle for longer than the answer timeout', async () => {
     const origin = await echoOrigin();
-    await using listener = await openTunnelListener(routeTo(origin.url), { answerTimeoutMs: 50 });
+    await using listener = await openTunnelListener(routeTo(origin.url), { answerTimeoutMs: 800 });
     await using client = await listener.connect();
     client.send(handshake);
     await client.head();
-    await delay(200);
+    await delay(1_200);
     client.send('ping');
     expect((await client.take(4)).toString()).toBe('ping');
   });
