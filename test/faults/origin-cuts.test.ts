@@ -20,7 +20,7 @@ import { seededRandom } from '../support/stores/traces.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 9 * block + 5000;
-const bodyTimeoutSeconds = 0.4;
+const bodyTimeoutSeconds = 1;
 const resumeAttempts = 4;
 
 const kinds = ['ranged', 'tagged', 'whole'] as const;
