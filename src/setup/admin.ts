@@ -12,7 +12,7 @@ import { Sessions } from '../admin/sessions.ts';
 import { isLoopback } from '../config/address.ts';
 import { runtimeDirectories, runtimeSocket, storeSocket } from '../config/default-places.ts';
 import type { AdminConfig, Config } from '../config/schema.ts';
-import type { SecretSource } from '../config/values.ts';
+import type { SecretSource } from '../config/secret-source.ts';
 import { bearerRule, createTokenTable } from '../guard/access/authorization.ts';
 import { type BindPlace, openSocket } from '../listener/accept/bind.ts';
 import type { Listener } from '../listener/accept/open-listener.ts';
