@@ -60,6 +60,7 @@ describe('a start loads', () => {
     [['purge', '/film.mp4', ...nowhere]],
     [['reload', ...nowhere]],
     [['health', ...nowhere]],
+    [['dashboard', ...nowhere]],
     [['health', '--admin', '127.0.0.1:1', '--token', 'env:SECRET']],
     [['explain', '/film.mp4', ...nowhere]],
     [['sign', 'http://127.0.0.1/film.mp4', '--secret', 'env:SECRET']],
