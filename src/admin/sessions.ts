@@ -117,3 +117,8 @@ class Secrets {
 function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('base64');
 }
+
+/** Returns the link that logs a browser in with a one-time code. The code is in the fragment, which browsers do not send. */
+export function formatDashboardLink(url: string, code: string): string {
+  return `${url.replace(/\/$/, '')}/#code=${code}`;
+}

@@ -8,7 +8,7 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { backgroundClock } from '../setup/system.ts';
 import type { LogStream } from '../telemetry/log.ts';
-import { wantsColors } from './terminal/style.ts';
+import { wantsColors } from './terminal/abilities.ts';
 
 const stdoutFd = 1;
 /** PIPE_BUF: a pipe takes so many bytes whole or not at all, so lines of several processes do not mix. */

@@ -1,9 +1,9 @@
-/** Defines all commands and their flags. Commands other than `serve` and `check` are imported when they run. */
+/** Defines all commands and their flags. Each command is imported when it runs. */
 
 import { randomBytes } from 'node:crypto';
 import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
-import { nearestName } from '../config/problems.ts';
-import { parseDuration, parseSize } from '../config/values.ts';
+import { parseDuration, parseSize } from '../config/amounts.ts';
+import { nearestName } from '../config/nearest-name.ts';
 import type { RenditionChoice } from '../media/targets.ts';
 import { version } from '../setup/package-files.ts';
 import type { DashboardFlags } from './admin/dashboard.ts';
@@ -15,7 +15,7 @@ import type { ReloadFlags } from './admin/reload.ts';
 import type { DemoOptions } from './demo/demo.ts';
 import { type CliIo, exitCode } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
-import { check, type ServeFlags, serve } from './serve.ts';
+import type { ServeFlags } from './serve-config.ts';
 import { addSetupCommands } from './setup-commands.ts';
 import type { SignFlags } from './sign.ts';
 import type { TopFlags } from './top/top.ts';
@@ -127,6 +127,7 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     .action(async (origin: string | undefined, flags: ServeFlags) => {
       const complaint = complainAbout(origin, command.args, flags, program);
       if (complaint !== undefined) command.error(`error: ${complaint}`);
+      const { serve } = await import('./serve.ts');
       end(await serve(origin, flags, io));
     });
 }
@@ -137,7 +138,10 @@ function addCheck(program: Command, io: CliIo, end: (code: number) => void): voi
     .description('check configuration files and print everything that is wrong with them')
     .argument('<file...>', 'configuration files')
     .option('--json', 'print for each file one line of JSON')
-    .action(async (files: string[], flags: { json?: boolean }) => end(await check(files, io, flags)));
+    .action(async (files: string[], flags: { json?: boolean }) => {
+      const { check } = await import('./check.ts');
+      end(await check(files, io, flags));
+    });
 }
 
 function addSchema(program: Command, io: CliIo, end: (code: number) => void): void {

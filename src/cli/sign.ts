@@ -1,6 +1,6 @@
 /** `rangeway sign`: prints a signed URL that gives access until it expires. */
 
-import { secretSource } from '../config/values.ts';
+import { parseSecretSource, type SecretSource } from '../config/secret-source.ts';
 import { parseNamedSecrets } from '../guard/access/authorization.ts';
 import { isExpiry, readSignature, signingKeyRule, signTarget } from '../guard/access/signed-url.ts';
 import { normaliseAuthority } from '../routing/target.ts';
@@ -26,10 +26,12 @@ export interface SignFlags {
 export async function sign(url: URL, flags: SignFlags, io: CliIo, now: number): Promise<number> {
   const fault = faultOf(url, flags, now);
   if (fault !== undefined) return fail(io, fault, exitCode.misused);
+  const source = parseSecretSource(flags.secret);
+  if (source === undefined) return fail(io, '--secret: expected "env:NAME" or "file:PATH"', exitCode.misused);
   const scheme = url.protocol === 'https:' ? 'https' : 'http';
   const authority = normaliseAuthority(url.host, scheme) ?? '';
   try {
-    const { keyId, secret } = await readKey(flags, io);
+    const { keyId, secret } = await readKey(source, flags, io);
     const signed = { authority, target: url.pathname + url.search, keyId, expires: expiryOf(flags, now) };
     const signedUrl = `${url.origin}${signTarget(signed, secret)}`;
     const value = { url: signedUrl, keyId, expires: signed.expires };
@@ -45,7 +47,6 @@ function faultOf(url: URL, flags: SignFlags, now: number): string | undefined {
   const scheme = url.protocol === 'https:' ? 'https' : 'http';
   if (normaliseAuthority(url.host, scheme) === undefined) return `the host ${url.host} cannot be signed`;
   if (readSignature(url.pathname + url.search).kind !== 'none') return 'the URL has parameters of a signature already';
-  if (!secretSource.safeParse(flags.secret).success) return '--secret: expected "env:NAME" or "file:PATH"';
   return isExpiry(expiryOf(flags, now)) ? undefined : '--expires-in: expected a time such as 1h or 7d';
 }
 
@@ -55,8 +56,11 @@ function expiryOf({ expiresIn }: SignFlags, now: number): number {
 }
 
 /** Reads the key with the id of the flags, or the only key where they name none. Throws where there is no such key. */
-async function readKey(flags: SignFlags, io: CliIo): Promise<{ readonly keyId: string; readonly secret: string }> {
-  const source = secretSource.parse(flags.secret);
+async function readKey(
+  source: SecretSource,
+  flags: SignFlags,
+  io: CliIo,
+): Promise<{ readonly keyId: string; readonly secret: string }> {
   const reading = parseNamedSecrets(await readSecret(source, io.env), signingKeyRule);
   if (reading.kind === 'refused') throw unusable(source, reading.reason);
   const { secrets } = reading;

@@ -14,7 +14,7 @@ import {
   type RouteConfig,
   type StoreConfig,
 } from './schema.ts';
-import type { SecretSource } from './values.ts';
+import type { SecretSource } from './secret-source.ts';
 
 /** All problems of a configuration. */
 interface InvalidConfig {

@@ -1,8 +1,8 @@
 /** Describes for people what is wrong with a configuration, and suggests the probable name for an unknown option. */
 
-import leven from 'leven';
 import type * as z from 'zod';
 import { createJsonSchema, listOptions } from './json-schema.ts';
+import { nearestName } from './nearest-name.ts';
 
 /** One problem of a configuration. */
 export interface Problem {
@@ -166,22 +166,4 @@ function isShort(text: string): boolean {
 
 function listWords(words: readonly string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
-}
-
-/**
- * Returns the known name nearest to a mistyped one; undefined where none is near. One edit for each three letters is near; letter
- * case does not count. A prefix of a name is near too, such as `maxSize` of `maxSizeBytes`.
- */
-export function nearestName(given: string, known: Iterable<string>): string | undefined {
-  const wanted = given.toLowerCase();
-  let nearest: string | undefined;
-  let nearestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
-  for (const name of known) {
-    const candidate = name.toLowerCase();
-    const distance = wanted.length >= 3 && candidate.startsWith(wanted) ? 1 : leven(wanted, candidate);
-    if (distance >= nearestDistance) continue;
-    nearest = name;
-    nearestDistance = distance;
-  }
-  return nearest;
 }

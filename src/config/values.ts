@@ -1,5 +1,5 @@
 /**
- * The types of option values: sizes (`10GB`), durations (`60s`), counts, hosts, addresses, field names, secrets, URLs of origins.
+ * The types of option values: sizes, counts, hosts, addresses, field names, secrets, URLs of origins.
  */
 
 import * as z from 'zod';
@@ -12,51 +12,8 @@ import {
   parseListenAddress,
   parseListenPlace,
 } from './address.ts';
-
-const bytesPerUnit: Readonly<Record<string, number>> = {
-  '': 1,
-  B: 1,
-  kB: 1e3,
-  KB: 1e3,
-  MB: 1e6,
-  GB: 1e9,
-  TB: 1e12,
-  KiB: 2 ** 10,
-  MiB: 2 ** 20,
-  GiB: 2 ** 30,
-  TiB: 2 ** 40,
-};
-
-const msPerUnit: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86_400e3 };
-
-/** A size: a whole number, and a unit in the letter case of the standards. */
-const sizePattern = /^(\d{1,16}) ?(|B|[kKMGT]B|[KMGT]iB)$/;
-
-const durationPattern = /^(\d{1,16}) ?(ms|s|m|h|d)$/;
-
-/**
- * Parses a number of bytes: a whole number, alone or with a unit. KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB of 1024.
- * Returns undefined for other text, and for more than a safe integer holds.
- */
-export function parseSize(text: string): number | undefined {
-  return parseAmount(sizePattern.exec(text), bytesPerUnit);
-}
-
-/**
- * Parses a duration into milliseconds: a whole number with one of the units ms, s, m, h, d; a zero needs none.
- * Returns undefined for other text, and for more than a safe integer holds.
- */
-export function parseDuration(text: string): number | undefined {
-  return text === '0' ? 0 : parseAmount(durationPattern.exec(text), msPerUnit);
-}
-
-function parseAmount(match: RegExpExecArray | null, factors: Readonly<Record<string, number>>): number | undefined {
-  const [, digits, unit] = match ?? [];
-  const factor = unit === undefined ? undefined : factors[unit];
-  if (digits === undefined || factor === undefined) return undefined;
-  const amount = Number(digits) * factor;
-  return Number.isSafeInteger(amount) ? amount : undefined;
-}
+import { parseSize, sizePattern } from './amounts.ts';
+import { parseSecretSource, secretSourcePattern } from './secret-source.ts';
 
 /**
  * Returns the schema of a size: a number of bytes, or text with a unit. The value is in bytes. The limits are text, because
@@ -124,11 +81,6 @@ export const trustedPeer = z.union([z.literal('unix'), addressRange], {
   error: 'expected an IP address, a block such as "10.0.0.0/8", or "unix"',
 });
 
-/** Where a secret is. */
-export type SecretSource = { readonly kind: 'env' | 'file'; readonly name: string };
-
-const secretSourcePattern = /^(?:env:[A-Za-z_]\w*|file:.+)$/;
-
 /** Where a secret is, parsed. Never the secret itself: it does not belong in a configuration file. */
 export const secretSource = z
   .string()
@@ -138,10 +90,7 @@ export const secretSource = z
     error: 'expected "env:NAME", a variable of the environment, or "file:PATH"',
     abort: true,
   })
-  .transform((text): SecretSource => {
-    const colon = text.indexOf(':');
-    return { kind: text.startsWith('env:') ? 'env' : 'file', name: text.slice(colon + 1) };
-  });
+  .transform((text) => parseSecretSource(text) ?? z.NEVER);
 
 /** A path prefix: origin-form, no query. */
 export const pathPrefix = z

@@ -8,11 +8,11 @@ import { ActivityFeed } from '../admin/activity.ts';
 import { openAdminListener } from '../admin/admin-listener.ts';
 import type { Operations } from '../admin/operations.ts';
 import type { Dashboard } from '../admin/page.ts';
-import { Sessions } from '../admin/sessions.ts';
+import { formatDashboardLink, Sessions } from '../admin/sessions.ts';
 import { isLoopback } from '../config/address.ts';
 import { runtimeDirectories, runtimeSocket, storeSocket } from '../config/default-places.ts';
 import type { AdminConfig, Config } from '../config/schema.ts';
-import type { SecretSource } from '../config/values.ts';
+import type { SecretSource } from '../config/secret-source.ts';
 import { bearerRule, createTokenTable } from '../guard/access/authorization.ts';
 import { type BindPlace, openSocket } from '../listener/accept/bind.ts';
 import type { Listener } from '../listener/accept/open-listener.ts';
@@ -54,11 +54,6 @@ export function createAdminGround(operations: Operations, emit: Emit): AdminGrou
 /** Returns a link to the dashboard that logs a browser in once, within five minutes; undefined where no browser can reach it. */
 export function createDashboardLink({ dashboard: { url }, sessions }: AdminGround): string | undefined {
   return url === undefined ? undefined : formatDashboardLink(url, sessions.createCode().code);
-}
-
-/** Returns the link that logs a browser in with a one-time code. The code is in the fragment, which browsers do not send. */
-export function formatDashboardLink(url: string, code: string): string {
-  return `${url.replace(/\/$/, '')}/#code=${code}`;
 }
 
 /** Permissions of a Unix socket. Only its owner can connect, because a client that can may do everything. */

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import type { RouteConfig } from '../config/schema.ts';
-import type { SecretSource } from '../config/values.ts';
+import type { SecretSource } from '../config/secret-source.ts';
 import { createErrorPages, type ErrorPage, type ErrorPages, noErrorPages } from '../delivery/problem.ts';
 import { type Access, createAccess } from '../guard/access/access.ts';
 import {

@@ -22,7 +22,7 @@ import {
 import { createStoreOperations } from '../admin/store-operations.ts';
 import { type AddressRange, formatListenPlace, type ListenPlace } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
-import type { SecretSource } from '../config/values.ts';
+import type { SecretSource } from '../config/secret-source.ts';
 import { splitKey } from '../routing/cache-key.ts';
 import type { Route } from '../routing/router.ts';
 import type { StoreUsage } from '../store/store.ts';

@@ -3,7 +3,7 @@
 import { hash, scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { RouteConfig } from '../config/schema.ts';
-import type { SecretSource } from '../config/values.ts';
+import type { SecretSource } from '../config/secret-source.ts';
 import { withHyphens } from '../guard/fields/forwarding.ts';
 import type { Fields } from '../http/fields.ts';
 import { Health, type HealthRules } from '../origin/group/health.ts';
@@ -20,12 +20,13 @@ import { createSignedOrigin, createSigner, type Sign, type SigningCredentials } 
 import { createUndiciOrigin, type OriginTls } from '../origin/undici-origin.ts';
 import type { OriginFieldRules, Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { openTracing } from '../telemetry/tracing.ts';
 import { type Heir, noHeir } from './inheritance.ts';
+import { version } from './package-files.ts';
 import { readSecret, unusable } from './secrets.ts';
 import {
   backgroundClock,
   descriptorLimit,
-  openProcessTracing,
   originDescriptors,
   randomFraction,
   secondsToMs,
@@ -106,7 +107,7 @@ type Observe = (origin: Origin, url: URL) => Origin;
 
 function createObserver(route: string, emit: Emit): Observe {
   const { now } = backgroundClock;
-  const tracer = openProcessTracing();
+  const tracer = openTracing(version);
   return (origin, url) => createObservedOrigin(origin, { route, url, emit, now, tracer });
 }
 

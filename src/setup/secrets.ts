@@ -1,7 +1,7 @@
 /** Reads secrets from environment variables and files. */
 
 import { open } from 'node:fs/promises';
-import type { SecretSource } from '../config/values.ts';
+import type { SecretSource } from '../config/secret-source.ts';
 
 /** A larger source is a mistake: a device, a disk image. */
 const maxSecretBytes = 16 * 1024 * 1024;

@@ -19,11 +19,12 @@ import { createRoutePrefetch, PrefetchState, type RoutePrefetch } from '../prefe
 import { createProxy, type ProxyContext } from '../proxy.ts';
 import { createRouter, type Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
-import type { Tracing } from '../telemetry/tracing.ts';
+import { openTracing, type Tracing } from '../telemetry/tracing.ts';
 import { cacheOptions, createRouteGate } from './gate.ts';
 import { type Heir, Inheritance } from './inheritance.ts';
 import { createRouteOrigins, readOriginFieldRules } from './origin.ts';
-import { openProcessTracing, secondsToMs, systemClock, systemRandom } from './system.ts';
+import { version } from './package-files.ts';
+import { secondsToMs, systemClock, systemRandom } from './system.ts';
 
 /** The parts that outlive a configuration, and serve one after the other. */
 export interface SiteContext {
@@ -107,7 +108,7 @@ export async function createSite(
     config,
     routes,
     admission,
-    handler: createTracedProxy(context, openProcessTracing()),
+    handler: createTracedProxy(context, openTracing(version)),
     insideHandler: createProxy(withinGates(context)),
     explain: createExplainer({
       ...context,

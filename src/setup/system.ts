@@ -1,6 +1,6 @@
 /**
  * What the machine and the installation give to a process: clocks, timers, randomness, the limit of open files, the release of
- * memory to the system, the registered OpenTelemetry SDK.
+ * memory to the system.
  */
 
 import { createHash, randomFillSync } from 'node:crypto';
@@ -10,8 +10,6 @@ import { type EventLoopUtilization, performance } from 'node:perf_hooks';
 import { formatListenPlace } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
 import type { Clock } from '../http/clock.ts';
-import { openTracing, type Tracing } from '../telemetry/tracing.ts';
-import { version } from './package-files.ts';
 
 /** The clock of this machine. */
 export const systemClock: Clock = {
@@ -67,11 +65,6 @@ export function randomFraction(): number {
 /** Converts seconds to milliseconds. */
 export function secondsToMs(count: number): number {
   return count * 1000;
-}
-
-/** Returns the tracing of the registered OpenTelemetry SDK; undefined where none is. `node --import` loads it before the program. */
-export function openProcessTracing(): Tracing | undefined {
-  return openTracing(version);
 }
 
 /**

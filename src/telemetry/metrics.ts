@@ -3,7 +3,7 @@
  * dies.
  */
 
-import { AggregatorRegistry, collectDefaultMetrics, type PrometheusContentType, Registry } from 'prom-client';
+import type { PrometheusContentType, Registry } from 'prom-client';
 import {
   type Asked,
   createAsked,
@@ -170,8 +170,8 @@ function attachedGauges(sources: () => MetricSources | undefined): readonly Metr
  * Formats a reading in the text format of Prometheus. In a fleet, metrics about a process (memory, CPU, event loop) have the
  * label `worker`.
  */
-export function formatMetrics(reading: readonly MetricReading[]): Promise<string> {
-  return aggregate([reading]).metrics();
+export async function formatMetrics(reading: readonly MetricReading[]): Promise<string> {
+  return await (await aggregate([reading])).metrics();
 }
 
 /** Combines readings of a fleet's processes. It keeps the counts of dead workers. */
@@ -184,16 +184,18 @@ export interface FleetMetrics {
 
 /** Creates the metrics of a fleet. */
 export function createFleetMetrics(): FleetMetrics {
-  const ledger = new MetricsLedger((readings) => readRegistry(aggregate(readings)));
+  const ledger = new MetricsLedger(async (readings) => await readRegistry(await aggregate(readings)));
   const enter = async (readings: Iterable<readonly object[]>) =>
-    aggregate(await ledger.enter([...readings] as (readonly MetricReading[])[]));
+    await aggregate(await ledger.enter([...readings] as (readonly MetricReading[])[]));
   return {
     format: async (readings) => await (await enter(readings)).metrics(),
     combine: async (readings) => await readRegistry(await enter(readings)),
   };
 }
 
-function aggregate(readings: readonly (readonly object[])[]): Registry<PrometheusContentType> {
+/** The package is loaded when metrics are read: a start does not need it, and many servers are never asked for metrics. */
+async function aggregate(readings: readonly (readonly object[])[]): Promise<Registry<PrometheusContentType>> {
+  const { AggregatorRegistry } = await import('prom-client');
   return AggregatorRegistry.aggregate<PrometheusContentType>([...readings]);
 }
 
@@ -217,6 +219,7 @@ const leftOut = [
 ];
 
 async function readProcess(role: ProcessRole): Promise<readonly MetricReading[]> {
+  const { collectDefaultMetrics, Registry } = await import('prom-client');
   if (processRegistry === undefined) {
     processRegistry = new Registry();
     collectDefaultMetrics({ register: processRegistry });

@@ -72,7 +72,10 @@ export interface Tracing {
   begin(request: SentRequest, origin: URL): Trace<SentEnd> | undefined;
 }
 
-/** Opens tracing. Returns undefined where no SDK is registered, so that tracing costs nothing then. */
+/**
+ * Opens tracing by the registered SDK, which `node --import` loads before the program. Returns undefined where none is registered,
+ * so that tracing costs nothing then.
+ */
 export function openTracing(version: string): Tracing | undefined {
   if (!isSdkRegistered()) return undefined;
   const tracer = trace.getTracer('rangeway', version);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { keepStoreDirectory, withStoreDirectory } from '../../src/cli/serve.ts';
+import { keepStoreDirectory, withStoreDirectory } from '../../src/cli/serve-config.ts';
 import { checkConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/schema.ts';
 

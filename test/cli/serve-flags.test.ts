@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { nameProblemByFlag, overlayFlags, type ServeFlags } from '../../src/cli/serve.ts';
+import { nameProblemByFlag, overlayFlags, type ServeFlags } from '../../src/cli/serve-config.ts';
 
 const origin = 'http://127.0.0.1:3000';
 const routes = [{ origin }];

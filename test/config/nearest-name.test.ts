@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { nearestName } from '../../src/config/problems.ts';
+import { nearestName } from '../../src/config/nearest-name.ts';
 
 const known = ['listen', 'origin', 'maxSizeBytes', 'ranges', 'routes', 'name'];
 

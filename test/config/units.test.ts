@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseDuration, parseSize } from '../../src/config/values.ts';
+import { parseDuration, parseSize } from '../../src/config/amounts.ts';
 
 describe('parseSize', () => {
   it.each<[text: string, want: number | undefined]>([

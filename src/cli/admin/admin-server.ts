@@ -18,10 +18,9 @@ import {
   storeSocket,
   storesDirectory,
 } from '../../config/default-places.ts';
-import { secretSource } from '../../config/values.ts';
+import { parseSecretSource } from '../../config/secret-source.ts';
 import { readSecret } from '../../setup/secrets.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { resolveConfig, withStoreDirectory } from '../serve.ts';
 import { replaceTerminalControls } from '../text-sections.ts';
 import {
   type AdminFlags,
@@ -75,6 +74,8 @@ export async function chooseAdminServer(
 
 /** Returns the server of a configuration file. The rules for its admin socket are those of the server. */
 async function serverOfFile(file: string, io: CliIo): Promise<AdminServer | NoServer> {
+  // Only here are the schemas of configurations needed.
+  const { resolveConfig, withStoreDirectory } = await import('../serve-config.ts');
   const alone = await resolveConfig(undefined, { config: file });
   // A file without routes belongs to a server that has its origin from the command line.
   const resolved = alone.kind === 'ok' ? alone : await resolveConfig('http://origin.invalid', { config: file });
@@ -134,12 +135,12 @@ function socketServer(path: string): AdminServer {
 
 async function withToken(place: AdminPlace, { token }: AdminFlags, io: CliIo): Promise<AdminServer | NoServer> {
   const { [tokenVariable]: tokenThere = '' } = io.env;
-  const source = secretSource.safeParse(token ?? `env:${tokenVariable}`);
+  const source = parseSecretSource(token ?? `env:${tokenVariable}`);
   // The message does not repeat the value: it may be the token itself.
-  if (!source.success) return none(io, '--token: expected "env:NAME" or "file:PATH"', exitCode.misused);
+  if (source === undefined) return none(io, '--token: expected "env:NAME" or "file:PATH"', exitCode.misused);
   if (token === undefined && tokenThere === '') return { kind: 'server', place, token: undefined };
   try {
-    return { kind: 'server', place, token: await readSecret(source.data, io.env) };
+    return { kind: 'server', place, token: await readSecret(source, io.env) };
   } catch (error) {
     return none(io, error instanceof Error ? error.message : String(error), exitCode.failed);
   }

@@ -1,7 +1,7 @@
 /** `rangeway dashboard`: prints a link that logs a browser in to the dashboard of a running server. */
 
 import { spawn } from 'node:child_process';
-import { formatDashboardLink } from '../../setup/admin.ts';
+import { formatDashboardLink } from '../../admin/sessions.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
 import { printableJson, replaceTerminalControls } from '../text-sections.ts';
 import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';

@@ -2,7 +2,8 @@
 
 import type { EntryDetails, EntryList, EntryStatus } from '../../admin/operations.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
-import { coverageBar, createPainter, type Painter, pad, wantsColors } from '../terminal/style.ts';
+import { wantsColors } from '../terminal/abilities.ts';
+import { coverageBar, createPainter, type Painter, pad } from '../terminal/style.ts';
 import { duration, printableJson, replaceTerminalControls, sizeText } from '../text-sections.ts';
 import { type AdminReply, askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';

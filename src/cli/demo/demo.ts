@@ -16,7 +16,8 @@ import { systemClock } from '../../setup/system.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { type CliIo, exitCode, fail, openStopRequest } from '../io.ts';
-import { describeStartFailure, formatProblem } from '../serve.ts';
+import { describeStartFailure } from '../serve.ts';
+import { formatProblem } from '../serve-config.ts';
 import { isDemoPageRequest, type LegacyOrigin, openLegacyOrigin, trials, withAddresses } from './legacy-origin.ts';
 
 /** Slow enough to watch a file arrive: some 5 s for the video, 40 s for the download. */

@@ -2,7 +2,7 @@
 
 import { stat } from 'node:fs/promises';
 import type { Config } from '../../config/schema.ts';
-import type { SecretSource } from '../../config/values.ts';
+import type { SecretSource } from '../../config/secret-source.ts';
 import { readAdminToken } from '../../setup/admin.ts';
 import { createRouteGate } from '../../setup/gate.ts';
 import { noHeir } from '../../setup/inheritance.ts';

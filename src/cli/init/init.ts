@@ -9,7 +9,7 @@ import { openSocket } from '../../listener/accept/bind.ts';
 import { gatherMachine } from '../doctor/gather-machine.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
 import { formatProbed, probePlace, readProbedPlace } from '../probe/probe.ts';
-import { isEngineUrl, resolveConfig, type ServeFlags, withStoreDirectory } from '../serve.ts';
+import { isEngineUrl, resolveConfig, type ServeFlags, withStoreDirectory } from '../serve-config.ts';
 import { optionSize, replaceTerminalControls, sizeText } from '../text-sections.ts';
 import { type ChosenConfig, formatConfigText, quoteForShell } from './config-text.ts';
 import { type AnswerInput, Dialogue } from './dialogue.ts';

@@ -1,7 +1,8 @@
 /** A line at the bottom of a terminal that says what a command does just now. Without a terminal there is none. */
 
 import type { CliIo } from '../io.ts';
-import { canRedraw, clip } from './style.ts';
+import { canRedraw } from './abilities.ts';
+import { clip } from './style.ts';
 
 /** The line; disposing removes it. */
 export interface StatusLine extends Disposable {

@@ -2,9 +2,9 @@
 
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { canRedraw, wantsColors } from '../../../src/cli/terminal/abilities.ts';
 import { openStatusLine } from '../../../src/cli/terminal/status-line.ts';
 import {
-  canRedraw,
   clip,
   clipMiddle,
   coverageBar,
@@ -16,7 +16,6 @@ import {
   sparkline,
   textWidth,
   timeLeftText,
-  wantsColors,
 } from '../../../src/cli/terminal/style.ts';
 import { createFakeCliIo } from '../../support/proxies/fake-cli-io.ts';
 

@@ -8,8 +8,8 @@ import {
   parseAddressRange,
   parseListenPlace,
 } from '../../../src/config/address.ts';
+import { parseDuration, parseSize } from '../../../src/config/amounts.ts';
 import { checkConfig, findJsonFault, parseConfigText } from '../../../src/config/load.ts';
-import { parseDuration, parseSize } from '../../../src/config/values.ts';
 import { createPeerList } from '../../../src/guard/client.ts';
 import { must, mustEqual, type Target } from '../target.ts';
 
