@@ -157,7 +157,7 @@ itAsRoot(
     process.kill(await childOf(started), 'SIGTERM');
     expect(await started.ended()).toBe(0);
   },
-  120_000,
+  180_000,
 );
 
 itAsRoot(
@@ -170,5 +170,5 @@ itAsRoot(
     expect(await server.ended()).toBe(2);
     expect(server.output()).toMatch(/^\/etc\/rangeway\/rangeway\.json: cannot be read: .*\n$/);
   },
-  60_000,
+  180_000,
 );

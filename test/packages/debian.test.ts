@@ -46,7 +46,7 @@ itPackaged(['lintian'], 'has no errors or warnings of lintian', async () => {
     'error,warning',
     deb,
   ];
-  const { code, stdout, stderr } = await runProgram('lintian', args, '/', 55_000);
+  const { code, stdout, stderr } = await runProgram('lintian', args, '/');
   expect({ code, output: `${stdout}${stderr}` }).toEqual({ code: 0, output: '' });
 });
 

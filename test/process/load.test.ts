@@ -59,7 +59,7 @@ describe(`${idleCount} idle connections, ${slowCount} slow readers and ${leaverC
         await rm(dir, { recursive: true, force: true });
       }
     },
-    120_000,
+    300_000,
   );
 });
 

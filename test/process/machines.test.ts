@@ -110,7 +110,7 @@ async function untilShared(origin: SlowFileOrigin): Promise<void> {
       await Promise.all(machines.map((machine) => read(machine, `/later-${count}`)));
       return origin.questions.length === asked + 1;
     },
-    60_000,
+    180_000,
   );
 }
 

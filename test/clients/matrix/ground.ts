@@ -9,7 +9,7 @@ import type { LegacyOrigin } from './origin.ts';
 import { type LoggedRequest, openRelay, type Relay } from './relay.ts';
 
 /** The time within which a client must be done, in milliseconds. */
-const clientMs = 25_000;
+const clientMs = 60_000;
 
 /** One use of an origin by a client. */
 export interface Use {

@@ -9,7 +9,7 @@ import type { RangewayProcess } from './rangeway-process.ts';
 const memoryBytes = 512 * 1024 * 1024;
 
 /** Time within which an idle server must end, in milliseconds: far less than the thirty seconds of grace for running responses. */
-const endsWithinMs = 10_000;
+const endsWithinMs = 20_000;
 
 /** Returns the number of open descriptors of a process; 0 elsewhere than on Linux. */
 export function descriptorsOf({ pid }: RangewayProcess): number {

@@ -29,8 +29,9 @@ export function findProgram(name: string): string | undefined {
   return [...PATH.split(delimiter), ...systemFolders].map((dir) => join(dir, name)).find(isExecutable);
 }
 
-/** The timeout of a test. A browser on a busy machine is slow. */
-const timeoutMs = 60_000;
+/** The timeout of a test, and the shorter one of a program in it. A browser on a busy machine is slow. */
+const timeoutMs = 180_000;
+const programTimeoutMs = 150_000;
 
 /** Declares a test that needs these programs. */
 export function itWith(programs: readonly string[], name: string, test: () => Promise<void>): void {
@@ -45,12 +46,12 @@ export function itWith(programs: readonly string[], name: string, test: () => Pr
   });
 }
 
-/** Runs a program to its end in a directory, by default for half a minute at most. Resolves with any exit code. Rejects where it takes longer. */
+/** Runs a program to its end in a directory, by default for two and a half minutes at most. Resolves with any exit code. Rejects where it takes longer. */
 export function runProgram(
   program: string,
   args: readonly string[],
   cwd: string,
-  limitMs = timeoutMs / 2,
+  limitMs = programTimeoutMs,
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {

@@ -37,7 +37,7 @@ export interface RecipeOptions {
 const knownServers = { 'rangeway --config': /ready on/ };
 
 /** The time within which Rangeway must have done what it does after a response, in milliseconds. */
-const settledWithinMs = 20_000;
+const settledWithinMs = 60_000;
 
 /** A page that is being followed. Disposing ends its servers and removes its directory. */
 export class Recipe implements AsyncDisposable {
