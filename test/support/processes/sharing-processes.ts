@@ -14,7 +14,7 @@ export type Ended = Extract<FromSharing, { kind: 'ended' }>;
 /** A sharing process. */
 export interface SharingProcess {
   readonly instance: string;
-  /** Ends it in order. Rejects when it has died. */
+  /** Ends it in order, once it has taken enough steps. Rejects when it has died. */
   end(): Promise<Ended>;
   /** Kills it, waits for its exit, and announces it to the others as fallen. */
   kill(): Promise<void>;

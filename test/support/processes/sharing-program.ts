@@ -1,7 +1,7 @@
 /**
  * One of several processes that hammer one store directory: `sharing-program.ts DIR INSTANCE SEED FIRST FALLEN`. It announces its
- * changes to the others through its parent process, takes random steps, and checks what it reads. At the message `end` it ends,
- * and reports its steps and everything that was wrong.
+ * changes to the others through its parent process, takes random steps, and checks what it reads. At the message `end` it ends
+ * once it has taken enough steps, and reports them and everything that was wrong.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -11,6 +11,9 @@ import { createMemoryTier } from '../../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../../src/store/tiered/tiered-store.ts';
 import { StoreHammer } from '../stores/store-hammer.ts';
 import { type FromSharing, sharedBlockBytes, sharedSizeBytes, type ToSharing } from './sharing-messages.ts';
+
+/** A slow machine takes only a few steps in the time that a test gives it. */
+const leastSteps = 30;
 
 await run(process.argv.slice(2));
 
@@ -57,7 +60,7 @@ async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '
   store = createTieredStore(createMemoryTier({ maxSizeBytes: 1024 * 1024 }), disk, Date.now);
   send({ kind: 'ready' });
   const hammer = new StoreHammer(store, Number(seed), wrong);
-  while (!isEnding) await hammer.step();
+  while (!isEnding || hammer.steps < leastSteps) await hammer.step();
   await store.close();
   send({ kind: 'ended', steps: hammer.steps, faults: hammer.faults, wrong });
 }
