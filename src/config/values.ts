@@ -1,6 +1,4 @@
-/**
- * The types of option values: sizes, counts, hosts, addresses, field names, secrets, URLs of origins.
- */
+/** The types of option values: sizes, counts, hosts, addresses, field names, secrets, URLs of origins. */
 
 import * as z from 'zod';
 import {
