@@ -9,7 +9,7 @@ import { type Fields, fieldLines, fieldValue, hasField, withoutFields } from '..
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { ChargedClients, Origin } from '../origin/origin.ts';
-import type { RangeSupport } from '../origin/range-ability.ts';
+import type { ResourceRanges } from '../origin/range-ability.ts';
 import type { BypassConditions } from '../semantics/bypass.ts';
 import { readRequestDirectives } from '../semantics/cache-control.ts';
 import type { StalePolicy } from '../semantics/freshness.ts';
@@ -64,8 +64,8 @@ export interface Inquiry {
   readonly origin: Origin;
   /** The name of the client that is charged for the request, for limits per client. */
   readonly client: string;
-  /** What is known of the origin's support for ranges. */
-  readonly rangeSupport: RangeSupport;
+  /** What is known of ranges of the target at its origin. */
+  readonly rangeSupport: ResourceRanges;
   /** Target and fields of the request to the origin. The fields include the client's Range and preconditions. */
   readonly originTarget: string;
   readonly originFields: Fields;
@@ -77,10 +77,9 @@ export interface Inquiry {
   readonly onInterim: (interim: InterimResponse) => void;
 }
 
-/** Returns a copy of an inquiry with some members changed. Copies each by name: a spread would miss the getter `originFields`. */
+/** Returns a copy of an inquiry with some members changed. Copies each by name: a spread would miss the getters. */
 export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inquiry {
-  const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, rangeSupport, originTarget, onInterim } =
-    inquiry;
+  const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, originTarget, onInterim } = inquiry;
   const { isBackground, causedBy } = inquiry;
   return {
     request,
@@ -91,7 +90,7 @@ export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inq
     policy,
     origin,
     client,
-    rangeSupport,
+    rangeSupport: changes.rangeSupport ?? inquiry.rangeSupport,
     originTarget,
     originFields: changes.originFields ?? inquiry.originFields,
     onInterim,

@@ -1,9 +1,14 @@
-/** Learns whether an origin supports range requests, so whether parts may be requested from it. */
+/**
+ * Learns whether an origin supports range requests, so whether parts may be requested from it: of all its resources, and of single
+ * ones that turned out to have no parts of use.
+ */
+
+import { ExpiringMap } from '../http/collections.ts';
 
 /** The operator's statement about an origin's ranges: find out, never request them, or always supported. */
 export type RangeMode = 'auto' | 'never' | 'always';
 
-/** What is known about an origin's ranges, and the observations that change it. */
+/** What is known about the ranges of an origin, or of one of its resources, and the observations that change it. */
 export interface RangeSupport {
   /** Whether a part may be requested while there are no bytes yet: if the whole arrives instead, it is of use. */
   readonly mayRequestPart: boolean;
@@ -30,6 +35,23 @@ export interface RangeSupport {
   distrust(reason: string): void;
 }
 
+/** What is known about the ranges of one resource. */
+export interface ResourceRanges extends RangeSupport {
+  /** Why the resource is not asked for parts, though its origin may be; undefined where it is like the others. */
+  readonly refusal: string | undefined;
+  /** Notes that parts of this resource are of no use, which says nothing about the others of its origin. The reason is for people. */
+  refuse(reason: string): void;
+}
+
+/** What is known about an origin's ranges. */
+export interface RangeAbility extends RangeSupport {
+  /** Returns what is known of one resource, by its cache key. */
+  of(key: string): ResourceRanges;
+}
+
+/** Resources that are remembered for an origin. A stranger can make them up, so there is a bound; the first are forgotten first. */
+const MAX_RESOURCES = 10_000;
+
 /** The options of a range ability. */
 export interface RangeAbilityOptions {
   readonly mode: RangeMode;
@@ -42,7 +64,8 @@ export interface RangeAbilityOptions {
 }
 
 /** Creates an ability that learns from responses. An origin without ranges may support them later, so it is tried again. */
-export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: RangeAbilityOptions): RangeSupport {
+export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: RangeAbilityOptions): RangeAbility {
+  const refusals = new ExpiringMap<string>(MAX_RESOURCES);
   let notBeforeAt = Number.NEGATIVE_INFINITY;
   let notMoreBeforeAt = Number.NEGATIVE_INFINITY;
   let isKnown = mode === 'always';
@@ -53,7 +76,8 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
     notBeforeAt = now() + forgetAfterMs;
     isKnown = mode === 'always';
   };
-  return {
+  const ability: RangeAbility = {
+    of: (key) => ofResource(ability, key, refusals, { now, forgetAfterMs }),
     get mayRequestPart() {
       return mayAsk();
     },
@@ -95,5 +119,43 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
       if (!isDistrusted) onDistrust(reason);
       isDistrusted = true;
     },
+  };
+  return ability;
+}
+
+function ofResource(
+  origin: RangeSupport,
+  key: string,
+  refusals: ExpiringMap<string>,
+  { now, forgetAfterMs }: Pick<RangeAbilityOptions, 'now' | 'forgetAfterMs'>,
+): ResourceRanges {
+  const isRefused = () => refusals.get(key, now()) !== undefined;
+  return {
+    get refusal() {
+      return refusals.get(key, now());
+    },
+    get mayRequestPart() {
+      return !isRefused() && origin.mayRequestPart;
+    },
+    get mayRequestFurtherPart() {
+      return !isRefused() && origin.mayRequestFurtherPart;
+    },
+    get mayRequestTail() {
+      return !isRefused() && origin.mayRequestTail;
+    },
+    get isKnown() {
+      return !isRefused() && origin.isKnown;
+    },
+    get isDistrusted() {
+      return isRefused() || origin.isDistrusted;
+    },
+    get known() {
+      return isRefused() ? 'no' : origin.known;
+    },
+    noteParts: () => origin.noteParts(),
+    noteWhole: () => origin.noteWhole(),
+    noteUncombinable: () => origin.noteUncombinable(),
+    distrust: (reason) => origin.distrust(reason),
+    refuse: (reason) => refusals.set(key, reason, now() + forgetAfterMs),
   };
 }

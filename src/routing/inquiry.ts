@@ -179,11 +179,12 @@ class RoutedInquiry implements Inquiry {
   readonly policy: CachePolicy;
   readonly origin: Inquiry['origin'];
   readonly client: string;
-  readonly rangeSupport: Inquiry['rangeSupport'];
   readonly originTarget: string;
   readonly onInterim: Inquiry['onInterim'];
   readonly #makeFields: () => Fields;
+  readonly #ranges: Route['rangeSupport'];
   #originFields: Fields | undefined;
+  #rangeSupport: Inquiry['rangeSupport'] | undefined;
 
   constructor(
     request: ProxyRequest,
@@ -207,7 +208,7 @@ class RoutedInquiry implements Inquiry {
     this.policy = policyOf(route);
     this.origin = origin;
     this.client = client;
-    this.rangeSupport = route.rangeSupport;
+    this.#ranges = route.rangeSupport;
     this.originTarget = target;
     this.onInterim = onInterim;
     this.#makeFields = originFields;
@@ -216,6 +217,11 @@ class RoutedInquiry implements Inquiry {
   get originFields(): Fields {
     this.#originFields ??= this.#makeFields();
     return this.#originFields;
+  }
+
+  get rangeSupport(): Inquiry['rangeSupport'] {
+    this.#rangeSupport ??= this.#ranges.of(this.key);
+    return this.#rangeSupport;
   }
 }
 

@@ -7,7 +7,7 @@ import type { CachePolicy, FillPolicy } from '../cache/inquiry.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Hold, MemberState } from '../origin/group/origin-group.ts';
 import { basePathOf, type Origin } from '../origin/origin.ts';
-import type { RangeSupport } from '../origin/range-ability.ts';
+import type { RangeAbility } from '../origin/range-ability.ts';
 import { hostOf, normaliseTarget, withUpperDigits } from './target.ts';
 
 /** Which requests a route serves. */
@@ -104,7 +104,7 @@ export interface Route {
     readonly coalesceGapBytes: number;
   };
   /** What is known about the origin's support for ranges. */
-  readonly rangeSupport: RangeSupport;
+  readonly rangeSupport: RangeAbility;
   /** Which fills are started, and which go on. */
   readonly fill: FillPolicy;
   /** How the next segments of playlists are prefetched; undefined where none are. */

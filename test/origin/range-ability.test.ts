@@ -114,3 +114,37 @@ describe('distrust', () => {
     expect(learn('auto', steps).reasons).toEqual(reasons);
   });
 });
+
+describe('one resource that gives no parts of use', () => {
+  const createAt = (clock: { now: number }) =>
+    createRangeAbility({ mode: 'auto', now: () => clock.now, forgetAfterMs: 100, onDistrust: () => {} });
+
+  it('is not asked for parts for a while, and the others of its origin are', () => {
+    const clock = { now: 0 };
+    const ability = createAt(clock);
+    ability.noteParts();
+    ability.of('/a').refuse('its 200 holds a part');
+    expect(ability.of('/a')).toMatchObject({
+      refusal: 'its 200 holds a part',
+      mayRequestPart: false,
+      mayRequestFurtherPart: false,
+      mayRequestTail: false,
+      isKnown: false,
+      isDistrusted: true,
+      known: 'no',
+    });
+    const open = { refusal: undefined, mayRequestPart: true, isKnown: true, isDistrusted: false, known: 'yes' };
+    expect(ability.of('/b')).toMatchObject(open);
+    expect(ability.known).toBe('yes');
+    clock.now = 100;
+    expect(ability.of('/a')).toMatchObject(open);
+  });
+
+  it('learns what its origin learns', () => {
+    const ability = createAt({ now: 0 });
+    ability.of('/a').noteParts();
+    expect(ability.isKnown).toBe(true);
+    ability.of('/a').distrust('a lie');
+    expect(ability.of('/b').mayRequestPart).toBe(false);
+  });
+});
