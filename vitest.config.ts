@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { wireNames } from './test/support/wire/wire-names.ts';
@@ -66,8 +67,10 @@ export default defineConfig(({ mode }) => {
       env: { NODE_COMPILE_CACHE },
       // Test files share the modules of a process: loading the modules for each file took a fifth of the time.
       isolate: false,
-      // Most tests wait for sockets and timers, so no core is left free.
-      maxWorkers: '100%',
+      // Most tests wait for sockets, timers and processes: one file more than there are cores keeps all cores busy.
+      maxWorkers: availableParallelism() + 1,
+      setupFiles: ['./test/support/seed.ts'],
+      reporters: ['./test/support/reports/folder-reporter.ts'],
       // Long timeouts: a busy machine delays the events that a test waits for.
       testTimeout: 180_000,
       hookTimeout: 180_000,

@@ -11,10 +11,10 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from '@redis/client';
-import { describe } from 'vitest';
+import { describe, it } from 'vitest';
 import { slotOf } from '../../../src/store/redis/engine-links.ts';
 import { until } from '../clocks/until.ts';
-import { findProgram } from '../processes/programs.ts';
+import { findProgram, skipUnlessRequired } from '../processes/programs.ts';
 
 /** One redis-server. */
 export interface RedisServer extends AsyncDisposable {
@@ -56,17 +56,13 @@ export interface RedisTlsServer extends RedisServer {
 const { RANGEWAY_ENGINE_PROGRAM: chosenProgram } = process.env;
 const engineProgram = chosenProgram ?? 'redis-server';
 
-/** Declares tests that need an engine; skipped with a line without its program, failing where programs are required. */
+/** Declares tests that need an engine; skipped without its program, failing where programs are required. */
 export function describeWithEngine(name: string, define: () => void, program = engineProgram): void {
   if (findProgram(program) !== undefined) {
     describe(name, define);
     return;
   }
-  const sentence = `"${name}" needs a program that is not installed: ${program}`;
-  const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
-  if (required === '1') throw new Error(sentence);
-  console.warn(`SKIPPED: ${sentence}`);
-  describe.skipIf(true)(name, define);
+  it(name, (context) => skipUnlessRequired(context, `needs a program that is not installed: ${program}`));
 }
 
 /** Declares tests that run with Redis and with Valkey, or with the program that RANGEWAY_ENGINE_PROGRAM names. */

@@ -1,5 +1,5 @@
 /**
- * External programs for tests. A test whose program is missing is skipped with a line that says so; with
+ * External programs for tests. A test whose program is missing is skipped, and the summary of the run says why; with
  * RANGEWAY_REQUIRE_CLIENTS=1, as in CI, it fails instead.
  */
 
@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { it } from 'vitest';
+import { it, type TestContext } from 'vitest';
 
 /** Folders of servers such as nginx, which an ordinary user's PATH may lack. */
 const systemFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
@@ -38,12 +38,16 @@ export function itWith(programs: readonly string[], name: string, test: () => Pr
   const missing = programs.filter((program) => findProgram(program) === undefined);
   it(name, { timeout: timeoutMs }, async (context) => {
     if (missing.length === 0) return test();
-    const sentence = `"${name}" needs programs that are not installed: ${missing.join(', ')}`;
-    const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
-    if (required === '1') throw new Error(sentence);
-    console.warn(`SKIPPED: ${sentence}`);
-    return context.skip(sentence);
+    const sentence = `needs programs that are not installed: ${missing.join(', ')}`;
+    skipUnlessRequired(context, sentence);
   });
+}
+
+/** Skips a test for the reason that the sentence tells. Throws with RANGEWAY_REQUIRE_CLIENTS=1. */
+export function skipUnlessRequired(context: TestContext, sentence: string): void {
+  const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
+  if (required === '1') throw new Error(sentence);
+  context.skip(sentence);
 }
 
 /** Runs a program to its end in a directory, by default for two and a half minutes at most. Resolves with any exit code. Rejects where it takes longer. */

@@ -1,11 +1,11 @@
 /**
- * Tests that need root: for a file system of a few megabytes, and for a server of another user. Without root the test is skipped
- * with a line that says so; with RANGEWAY_REQUIRE_CLIENTS=1, as in CI, it fails instead.
+ * Tests that need root: for a file system of a few megabytes, and for a server of another user. Without root the test is skipped,
+ * and the summary of the run says why; with RANGEWAY_REQUIRE_CLIENTS=1, as in CI, it fails instead.
  */
 
 import { join } from 'node:path';
 import { it } from 'vitest';
-import { findProgram } from './programs.ts';
+import { findProgram, skipUnlessRequired } from './programs.ts';
 import { projectDirectory, type RangewayProcess, startLine } from './rangeway-process.ts';
 import { mayMount } from './small-disk.ts';
 
@@ -24,11 +24,7 @@ export function itAsRoot(
     if (process.platform !== 'linux' || process.getuid?.() !== 0) missing.unshift('root on Linux');
     else if (programs.includes('mount') && !mayMount()) missing.push('the right to mount');
     if (missing.length === 0) return test();
-    const sentence = `"${name}" needs, and does not have: ${missing.join(', ')}`;
-    const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;
-    if (required === '1') throw new Error(sentence);
-    console.warn(`SKIPPED: ${sentence}`);
-    return context.skip(sentence);
+    skipUnlessRequired(context, `needs, and does not have: ${missing.join(', ')}`);
   });
 }
 
