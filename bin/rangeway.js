@@ -4,6 +4,10 @@
 
 import { existsSync } from 'node:fs';
 
+// Left to Node, SIGUSR1 opens a debugger, by which any user of the machine can run code in this process. An option of Node that
+// forbids it would end an old Node before the line that says what to install.
+process.on('SIGUSR1', () => undefined);
+
 const neededMajor = 24;
 const betterMajor = 26;
 

@@ -65,6 +65,8 @@ export async function buildBinary({ architecture, out, keepSymbols = false }: Bi
         useCodeCache: architecture === process.arch,
         // NODE_OPTIONS works as for Node: for example to load an SDK for traces, or to set the size of the heap.
         execArgvExtension: 'env',
+        // No debugger by SIGUSR1, also before the program itself ignores the signal.
+        execArgv: ['--disable-sigusr1'],
         assets: Object.fromEntries(assets),
       }),
     );

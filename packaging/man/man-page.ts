@@ -19,10 +19,11 @@ const sections: readonly (readonly [heading: string, body: readonly Paragraph[]]
     'SIGNALS',
     [
       [
-        'SIGTERM, SIGINT',
+        'SIGTERM, SIGINT, SIGQUIT',
         'The server accepts no new connections, lets running requests end (option shutdownGraceSeconds), and exits. A second signal ends it at once.',
       ],
       ['SIGHUP', 'The server reads its configuration, certificates and secrets again.'],
+      ['SIGUSR1, SIGUSR2', 'Ignored: no debugger of Node is opened, and nothing ends.'],
     ],
   ],
   [

@@ -8,7 +8,13 @@ import type { LogStream } from '../telemetry/log.ts';
 import { openProcessLog } from './process-log.ts';
 
 /** The signals that stop a server. SIGHUP is one only where the command cannot reload, or where its terminal is gone. */
-export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
+export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGQUIT' | 'SIGHUP';
+
+/**
+ * Signals that other servers know and this one has no use for. Left to Node, SIGUSR1 opens a debugger, by which any user of the
+ * machine can run code in this process, and SIGUSR2 ends the process.
+ */
+const ignoredSignals = ['SIGUSR1', 'SIGUSR2'] as const;
 
 /** The process around a command. */
 export interface CliIo {
@@ -42,6 +48,7 @@ export function createProcessIo(): CliIo {
     // A log reader that exits (EPIPE) must not end the server.
     stream.on('error', () => undefined);
   }
+  for (const signal of ignoredSignals) process.on(signal, () => undefined);
   const hadTerminal = process.stdout.isTTY === true;
   let reloaders = 0;
   return {
@@ -54,6 +61,7 @@ export function createProcessIo(): CliIo {
       const forget = [
         onSignal('SIGINT', () => listener('SIGINT')),
         onSignal('SIGTERM', () => listener('SIGTERM')),
+        onSignal('SIGQUIT', () => listener('SIGQUIT')),
         onSignal('SIGHUP', () => {
           if (decideHangup(hadTerminal, isatty(1)) === 'stop' || reloaders === 0) listener('SIGHUP');
         }),

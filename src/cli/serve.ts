@@ -3,6 +3,7 @@
  * configuration comes from serve-config.ts.
  */
 
+import inspector from 'node:inspector';
 import { OperationFault } from '../admin/operations.ts';
 import { formatListenPlace, type ListenPlace, mayResolveTo } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
@@ -11,6 +12,7 @@ import { ListenFault } from '../listener/accept/bind.ts';
 import { type ConfigReading, type RunningServer, type StartOptions, start } from '../main.ts';
 import { releaseMemoryWhenIdle, systemClock } from '../setup/system.ts';
 import { StoreFault } from '../store/store.ts';
+import type { Emit } from '../telemetry/events.ts';
 import { createLog } from '../telemetry/log.ts';
 import { type CliIo, exitCode, openStopRequest } from './io.ts';
 import { keepStoreDirectory, resolveConfig, type ServeFlags, withStoreDirectory } from './serve-config.ts';
@@ -34,9 +36,11 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   using manager = openServiceManager(io);
   const log = createLog({ ...config.log, stream: io.openLog(), now: systemClock.now });
   using stop = openStopRequest(io);
+  const emit = manager.follow(log);
+  warnOfDebugger(emit);
   const started = startAny(
     { config, source },
-    { emit: manager.follow(log), log, readAgain, explain: describeReloadFailure, adminSocket: true },
+    { emit, log, readAgain, explain: describeReloadFailure, adminSocket: true },
   );
   // A signal that arrives while the server starts takes effect after the start.
   const forget = io.onReloadSignal(() => void started.then((server) => server.reload()).catch(() => undefined));
@@ -54,6 +58,14 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   await server?.close();
   await manager.settle();
   return exitCode.done;
+}
+
+/** Says in the log that Node was started with a debugger, by `--inspect` or by NODE_OPTIONS. */
+function warnOfDebugger(emit: Emit): void {
+  const url = inspector.url();
+  if (url === undefined) return;
+  const message = `the debugger of Node listens on ${url}: who reaches it runs code in this process; start without --inspect`;
+  emit({ kind: 'listener', level: 'warn', message });
 }
 
 /** Starts one process, or a fleet. */

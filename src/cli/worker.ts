@@ -11,7 +11,7 @@ export async function worker(io: CliIo): Promise<number> {
     return fail(io, 'a worker is started by a server with "workers", not by people', exitCode.misused);
   }
   // A terminal sends these signals to every process. The supervisor decides when to stop and when to reload.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP']) process.on(signal, () => undefined);
   releaseMemoryWhenIdle();
   await runWorker({
     end: process as ChannelEnd,

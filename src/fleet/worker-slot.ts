@@ -267,8 +267,9 @@ export type ForkWorker = (calls: SupervisorCalls) => WorkerProcess;
  * `openChannel`. Not `fork` of Node: it demands a file that Node runs, which the single executable does not have.
  */
 export function forkWorker(args: readonly string[], calls: SupervisorCalls): WorkerProcess {
-  // Options of a profiler or a tracer apply to the workers too; only one process can have the port of a debugger.
-  const options = process.execArgv.filter((option) => !option.startsWith('--inspect'));
+  // Options of a profiler or a tracer apply to the workers too; only one process can have the port of a debugger. The single
+  // executable brings its own option against SIGUSR1, and would take it for one of the command.
+  const options = process.execArgv.filter((option) => !/^--(?:inspect|disable-sigusr1)/.test(option));
   let child: ChildProcess;
   try {
     child = spawn(process.execPath, [...options, ...args], {

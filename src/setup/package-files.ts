@@ -52,8 +52,8 @@ export const version = (JSON.parse(readPackageFile('package.json').toString()) a
 
 /**
  * Returns the arguments of Node that start this program, before those of a command. The single executable is a program itself and
- * needs none: its only arguments are those of the command.
+ * needs none: its only arguments are those of the command. Without a debugger by SIGUSR1, from the first instruction on.
  */
 export function programArguments(): readonly string[] {
-  return inside === undefined ? [join(root, 'bin/rangeway.js')] : [];
+  return inside === undefined ? ['--disable-sigusr1', join(root, 'bin/rangeway.js')] : [];
 }

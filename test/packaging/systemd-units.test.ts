@@ -99,7 +99,7 @@ describe('rangeway.service', () => {
 
   it('keeps the store in its cache directory, which it may write', () => {
     expect([settingOf(service, 'Environment'), settingOf(service, 'CacheDirectory')]).toEqual([
-      'XDG_CACHE_HOME=%C',
+      'XDG_CACHE_HOME=%C NODE_OPTIONS=--disable-sigusr1',
       'rangeway',
     ]);
     // systemd expands %C to this directory.

@@ -57,6 +57,36 @@ async function openSlowResponse(shutdownGraceSeconds: number): Promise<SlowRespo
   };
 }
 
+it('SIGQUIT lets the response finish and exits 0, as SIGTERM does', async () => {
+  await using slow = await openSlowResponse(3600);
+  const ended = slow.proxy.stop('SIGQUIT');
+  await slow.proxy.waitFor(/"stage":"stopping"/);
+  slow.release();
+  expect((await slow.client.take(held.length)).toString()).toBe(held);
+  expect(await ended).toBe(0);
+});
+
+describe.each(['SIGUSR1', 'SIGUSR2'] as const)('%s', (signal) => {
+  it('ends nothing and opens no debugger while a response is under way', async () => {
+    await using slow = await openSlowResponse(3600);
+    process.kill(slow.proxy.pid, signal);
+    // The signal was delivered before the process reads from this connection.
+    await using other = await RawClient.open(slow.port);
+    other.send(request);
+    slow.release();
+    expect((await other.head())?.status).toBe(200);
+    expect((await slow.client.take(held.length)).toString()).toBe(held);
+    expect(await slow.proxy.stop('SIGTERM')).toBe(0);
+    expect(slow.proxy.output()).not.toMatch(/debugger/i);
+  });
+});
+
+it('a debugger that Node opens is named in the log', async () => {
+  await using proxy = await startProxy('http://127.0.0.1:9', undefined, { NODE_OPTIONS: '--inspect=127.0.0.1:0' });
+  await proxy.waitFor(/"level":"warn".*the debugger of Node listens on ws:\/\/127\.0\.0\.1:\d+\//);
+  expect(await proxy.stop('SIGTERM')).toBe(0);
+});
+
 describe('SIGTERM while a response is under way', () => {
   it('takes no new connection, lets the response finish, and exits 0', async () => {
     await using slow = await openSlowResponse(3600);

@@ -14,6 +14,8 @@ export interface MachineFacts {
   readonly nodeVersion: string;
   /** The program that runs: Node, or the single executable. */
   readonly nodePath: string;
+  /** Options that Node itself was started with, by NODE_OPTIONS and by its command line. */
+  readonly nodeOptions: readonly string[];
   /** Whether Node is inside the single executable. */
   readonly isSingleExecutable: boolean;
   /** Epoch milliseconds. */
@@ -40,6 +42,7 @@ export interface MachineFacts {
 export function judgeMachine(facts: MachineFacts, config: Config): readonly Diagnosis[] {
   return [
     judgeNode(facts),
+    ...judgeNodeOptions(facts),
     ...judgeUser(facts),
     judgeCores(facts, config),
     judgeMemory(facts, config),
@@ -85,6 +88,25 @@ function judgeNode({ nodeVersion, nodePath, isSingleExecutable, now }: MachineFa
   if (major === bestLine) return fine('node', `${version}, supported until ${line.ends}`, nodePath);
   const what = `${version}, supported until ${line.ends}; sendfile and the release of memory after a burst need Node ${bestLine}`;
   return found('note', 'node', what, install, nodePath);
+}
+
+/** Options of Node that the service of packaging/systemd and the single executable have themselves. */
+const harmlessOptions: ReadonlySet<string> = new Set(['--disable-sigusr1']);
+
+function judgeNodeOptions({ nodeOptions }: MachineFacts): Diagnosis[] {
+  const findings: Diagnosis[] = [];
+  const where = 'NODE_OPTIONS';
+  const debuggers = nodeOptions.filter((option) => option.startsWith('--inspect'));
+  const others = nodeOptions.filter((option) => !(debuggers.includes(option) || harmlessOptions.has(option)));
+  if (debuggers.length > 0) {
+    const what = `${debuggers.join(' ')} opens the debugger of Node: every user who reaches it runs code in the server`;
+    findings.push(found('problem', 'node', what, 'start the server without it', where));
+  }
+  if (others.length > 0) {
+    const what = `Node is started with ${others.join(' ')}`;
+    findings.push(found('note', 'node', what, 'the service has its own environment: compare it', where));
+  }
+  return findings;
 }
 
 function compareVersions(one: string, other: string): number {

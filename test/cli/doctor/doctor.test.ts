@@ -21,6 +21,7 @@ const facts: Facts = {
     platform: 'linux',
     nodeVersion: '26.10.0',
     nodePath: '/usr/bin/node',
+    nodeOptions: [],
     isSingleExecutable: false,
     now: Date.parse('2026-12-01'),
     cores: 2,

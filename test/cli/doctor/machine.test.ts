@@ -7,6 +7,7 @@ const good: MachineFacts = {
   platform: 'linux',
   nodeVersion: '26.10.0',
   nodePath: '/usr/bin/node',
+  nodeOptions: ['--disable-sigusr1'],
   isSingleExecutable: false,
   now: Date.parse('2026-12-01T10:00:00Z'),
   cores: 2,
@@ -45,6 +46,17 @@ it('a good machine has no finding that asks for something', () => {
 it('the newest known Node 26 is the one that this project brings', () => {
   const { devDependencies } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
   expect(nodeLines[26]?.newest).toBe(devDependencies.node);
+});
+
+describe('options of Node', () => {
+  it.each<[nodeOptions: string[], want: string]>([
+    [['--inspect'], 'problem node [NODE_OPTIONS] --inspect opens the debugger of Node: every user'],
+    [['--inspect-brk=0.0.0.0:1'], 'problem node [NODE_OPTIONS] --inspect-brk=0.0.0.0:1 opens the debugger of Node'],
+    [['--max-old-space-size=4096'], 'note node [NODE_OPTIONS] Node is started with --max-old-space-size=4096'],
+  ])('%j', (nodeOptions, want) => {
+    const { 1: line = '', length } = topic('node', { nodeOptions });
+    expect([line.slice(0, want.length), length]).toEqual([want, 2]);
+  });
 });
 
 describe('node', () => {

@@ -15,7 +15,7 @@ const executable = join(projectDirectory, 'bin/rangeway.js');
 /** Time that a process may take to stop after its test before it is killed. */
 const patienceMs = 20_000;
 
-type Signal = 'SIGINT' | 'SIGTERM' | 'SIGKILL';
+type Signal = 'SIGINT' | 'SIGTERM' | 'SIGQUIT' | 'SIGKILL';
 
 /** A started process. */
 export interface RangewayProcess extends AsyncDisposable {
