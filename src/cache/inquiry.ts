@@ -9,7 +9,7 @@ import { type Fields, fieldLines, fieldValue, hasField, withoutFields } from '..
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { ChargedClients, Origin } from '../origin/origin.ts';
-import type { ResourceRanges } from '../origin/range-ability.ts';
+import type { RangeSupport } from '../origin/range-ability.ts';
 import type { BypassConditions } from '../semantics/bypass.ts';
 import { readRequestDirectives } from '../semantics/cache-control.ts';
 import type { StalePolicy } from '../semantics/freshness.ts';
@@ -64,8 +64,8 @@ export interface Inquiry {
   readonly origin: Origin;
   /** The name of the client that is charged for the request, for limits per client. */
   readonly client: string;
-  /** What is known of ranges of the target at its origin. */
-  readonly rangeSupport: ResourceRanges;
+  /** What is known of the origin's support for ranges of this URL. */
+  readonly rangeSupport: RangeSupport;
   /** Target and fields of the request to the origin. The fields include the client's Range and preconditions. */
   readonly originTarget: string;
   readonly originFields: Fields;

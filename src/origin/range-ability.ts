@@ -1,6 +1,6 @@
 /**
- * Learns whether an origin supports range requests, so whether parts may be requested from it: of all its resources, and of single
- * ones that turned out to have no parts of use.
+ * Learns whether an origin supports range requests, so whether parts may be requested from it. An odd answer counts for its URL
+ * first: any client can ask for a range that an origin answers badly. It counts for the whole origin once several paths gave one.
  */
 
 import { ExpiringMap } from '../http/collections.ts';
@@ -8,7 +8,27 @@ import { ExpiringMap } from '../http/collections.ts';
 /** The operator's statement about an origin's ranges: find out, never request them, or always supported. */
 export type RangeMode = 'auto' | 'never' | 'always';
 
-/** What is known about the ranges of an origin, or of one of its resources, and the observations that change it. */
+/**
+ * Why no parts of a URL are requested: the origin sent other bytes than it was asked for (`lie`), an answer that is none to a range
+ * (`odd`), or parts that cannot be combined (`uncombinable`).
+ */
+export type RangeFault = 'lie' | 'odd' | 'uncombinable';
+
+/** A fault, and what was seen, for people: a sentence about the origin ("it ..."). */
+export interface RangeRefusal {
+  readonly fault: RangeFault;
+  readonly reason: string;
+}
+
+/** What is known about an origin's ranges. */
+export interface RangeAbility {
+  /** The knowledge in one word, for people; `no` also while no parts are requested, or no further ones. */
+  readonly known: 'unknown' | 'yes' | 'no';
+  /** Returns what is known about one URL, and takes the observations about it. `key` is its cache key. */
+  of(key: string): RangeSupport;
+}
+
+/** What is known about the ranges of one URL, and the observations that change it. */
 export interface RangeSupport {
   /** Whether a part may be requested while there are no bytes yet: if the whole arrives instead, it is of use. */
   readonly mayRequestPart: boolean;
@@ -21,141 +41,211 @@ export interface RangeSupport {
   readonly mayRequestTail: boolean;
   /** Whether the origin is known to send parts, so that bytes that are not fetched now can be fetched alone later. */
   readonly isKnown: boolean;
-  /** Whether the origin sent a wrong part less than `forgetAfterMs` ago: the bytes of its earlier parts must be compared. */
+  /** Whether a wrong part was sent less than `forgetAfterMs` ago: the bytes of earlier parts must be compared. */
   readonly isDistrusted: boolean;
-  /** The knowledge in one word, for people; `no` also while no parts are requested, or no further ones. */
-  readonly known: 'unknown' | 'yes' | 'no';
+  /** Why no parts of this URL, or of any URL of the origin, are requested for a while; undefined where they may be. */
+  readonly refusal: RangeRefusal | undefined;
   /** Notes a part that matched its request. */
   noteParts(): void;
   /** Notes the whole in place of a requested part. One such resource says nothing about an origin that sends parts of others. */
   noteWhole(): void;
   /** Notes a part that cannot be combined with others. As `noteWhole`, but such a part is of no use at all. */
   noteUncombinable(): void;
-  /** Notes a response that did not match its request. The reason is logged once. */
-  distrust(reason: string): void;
-}
-
-/** What is known about the ranges of one resource. */
-export interface ResourceRanges extends RangeSupport {
-  /** Why the resource is not asked for parts, though its origin may be; undefined where it is like the others. */
-  readonly refusal: string | undefined;
-  /** Notes that parts of this resource are of no use, which says nothing about the others of its origin. The reason is for people. */
+  /**
+   * Notes a response that did not match its request: a `lie` where bytes arrived that were not asked for. An `odd` answer counts
+   * for this URL alone: "nothing there" proves no lie. The reason is logged, but not again and again.
+   */
+  distrust(reason: string, fault?: 'lie' | 'odd'): void;
+  /** Notes that parts of this URL are of no use, which says nothing about the others of its origin. The reason is not logged. */
   refuse(reason: string): void;
 }
-
-/** What is known about an origin's ranges. */
-export interface RangeAbility extends RangeSupport {
-  /** Returns what is known of one resource, by its cache key. */
-  of(key: string): ResourceRanges;
-}
-
-/** Resources that are remembered for an origin. A stranger can make them up, so there is a bound; the first are forgotten first. */
-const MAX_RESOURCES = 10_000;
 
 /** The options of a range ability. */
 export interface RangeAbilityOptions {
   readonly mode: RangeMode;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** How long no parts are requested from an origin that sent none, in milliseconds. */
+  /** How long no parts are requested of a URL or an origin that gave none, in milliseconds. */
   readonly forgetAfterMs: number;
-  /** Called when the origin becomes distrusted: again only if it was trusted in between. */
-  readonly onDistrust: (reason: string) => void;
+  /** Called when a URL or the whole origin becomes distrusted: for each of the two at most once in `forgetAfterMs`. */
+  readonly onDistrust: (reason: string, scope: 'url' | 'origin') => void;
 }
+
+/** A fault counts for the whole origin once it was found at this many paths. */
+const pathsPerOrigin = 3;
+
+/** The most URLs of an origin whose faults are remembered; those noted first are forgotten first. */
+const maxUrls = 2_000;
 
 /** Creates an ability that learns from responses. An origin without ranges may support them later, so it is tried again. */
-export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: RangeAbilityOptions): RangeAbility {
-  const refusals = new ExpiringMap<string>(MAX_RESOURCES);
-  let notBeforeAt = Number.NEGATIVE_INFINITY;
-  let notMoreBeforeAt = Number.NEGATIVE_INFINITY;
-  let isKnown = mode === 'always';
-  let isDistrusted = false;
-  let isUnnamed = false;
-  const mayAsk = () => (mode === 'auto' ? now() >= notBeforeAt : mode === 'always');
-  const refrain = () => {
-    notBeforeAt = now() + forgetAfterMs;
-    isKnown = mode === 'always';
-  };
-  const ability: RangeAbility = {
-    of: (key) => ofResource(ability, key, refusals, { now, forgetAfterMs }),
-    get mayRequestPart() {
-      return mayAsk();
-    },
-    get mayRequestFurtherPart() {
-      return mayAsk() && (mode === 'always' || now() >= notMoreBeforeAt);
-    },
-    get mayRequestTail() {
-      return mode === 'auto' && !isKnown && (isUnnamed || mayAsk());
-    },
-    get isKnown() {
-      return isKnown;
-    },
-    get isDistrusted() {
-      return mode === 'auto' && isDistrusted && now() < notBeforeAt;
-    },
-    get known() {
-      if (!mayAsk()) return 'no';
-      if (isKnown) return 'yes';
-      return now() < notMoreBeforeAt ? 'no' : 'unknown';
-    },
-    noteParts() {
-      // A response to a request from before the distrust does not restore trust.
-      if (now() < notBeforeAt) return;
-      isKnown = mode !== 'never';
-      isDistrusted = false;
-      notMoreBeforeAt = Number.NEGATIVE_INFINITY;
-    },
-    noteWhole() {
-      if (!isKnown) notMoreBeforeAt = now() + forgetAfterMs;
-    },
-    noteUncombinable() {
-      if (isKnown) return;
-      refrain();
-      isUnnamed = true;
-    },
-    distrust(reason) {
-      refrain();
-      isUnnamed = false;
-      if (!isDistrusted) onDistrust(reason);
-      isDistrusted = true;
-    },
-  };
-  return ability;
+export function createRangeAbility(options: RangeAbilityOptions): RangeAbility {
+  return new LearntAbility(options);
 }
 
-function ofResource(
-  origin: RangeSupport,
-  key: string,
-  refusals: ExpiringMap<string>,
-  { now, forgetAfterMs }: Pick<RangeAbilityOptions, 'now' | 'forgetAfterMs'>,
-): ResourceRanges {
-  const isRefused = () => refusals.get(key, now()) !== undefined;
-  return {
-    get refusal() {
-      return refusals.get(key, now());
-    },
-    get mayRequestPart() {
-      return !isRefused() && origin.mayRequestPart;
-    },
-    get mayRequestFurtherPart() {
-      return !isRefused() && origin.mayRequestFurtherPart;
-    },
-    get mayRequestTail() {
-      return !isRefused() && origin.mayRequestTail;
-    },
-    get isKnown() {
-      return !isRefused() && origin.isKnown;
-    },
-    get isDistrusted() {
-      return isRefused() || origin.isDistrusted;
-    },
-    get known() {
-      return isRefused() ? 'no' : origin.known;
-    },
-    noteParts: () => origin.noteParts(),
-    noteWhole: () => origin.noteWhole(),
-    noteUncombinable: () => origin.noteUncombinable(),
-    distrust: (reason) => origin.distrust(reason),
-    refuse: (reason) => refusals.set(key, reason, now() + forgetAfterMs),
-  };
+class LearntAbility implements RangeAbility {
+  readonly #options: RangeAbilityOptions;
+  readonly #refusals = new ExpiringMap<RangeRefusal>(maxUrls);
+  /** For each fault, the paths at which it was found, and until when each counts, in epoch milliseconds. */
+  readonly #pathsOf = new Map<RangeFault, Map<string, number>>();
+  /** The last refusal of the whole origin. */
+  #refusal: RangeRefusal | undefined;
+  #notBeforeAt = Number.NEGATIVE_INFINITY;
+  #notMoreBeforeAt = Number.NEGATIVE_INFINITY;
+  #isKnown: boolean;
+  /** When a distrust of the origin, and of a URL, may be reported again. */
+  readonly #reportAgainAt = { url: Number.NEGATIVE_INFINITY, origin: Number.NEGATIVE_INFINITY };
+
+  constructor(options: RangeAbilityOptions) {
+    this.#options = options;
+    this.#isKnown = options.mode === 'always';
+  }
+
+  get known(): RangeAbility['known'] {
+    if (!this.mayAsk) return 'no';
+    if (this.#isKnown) return 'yes';
+    return this.mayAskMore ? 'unknown' : 'no';
+  }
+
+  get mode(): RangeMode {
+    return this.#options.mode;
+  }
+
+  get mayAsk(): boolean {
+    return this.mode === 'auto' ? this.#now >= this.#notBeforeAt : this.mode === 'always';
+  }
+
+  get mayAskMore(): boolean {
+    return this.mayAsk && (this.mode === 'always' || this.#now >= this.#notMoreBeforeAt);
+  }
+
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** Why no parts of any URL are requested now. */
+  get refusal(): RangeRefusal | undefined {
+    return this.mode === 'auto' && this.#now < this.#notBeforeAt ? this.#refusal : undefined;
+  }
+
+  /** Whether the last fault of the whole origin was that its parts cannot be combined, however long ago. */
+  get isUncombinable(): boolean {
+    return this.#refusal?.fault === 'uncombinable';
+  }
+
+  of(key: string): RangeSupport {
+    return new UrlRanges(this, key);
+  }
+
+  refusalOf(key: string): RangeRefusal | undefined {
+    return this.#refusals.get(key, this.#now);
+  }
+
+  noteParts(): void {
+    // A response to a request from before the distrust does not restore trust.
+    if (this.#now < this.#notBeforeAt) return;
+    this.#isKnown = this.mode !== 'never';
+    this.#refusal = undefined;
+    this.#notMoreBeforeAt = Number.NEGATIVE_INFINITY;
+  }
+
+  noteWhole(): void {
+    if (!this.#isKnown) this.#notMoreBeforeAt = this.#now + this.#options.forgetAfterMs;
+  }
+
+  refuse(key: string, refusal: RangeRefusal): void {
+    const { fault } = refusal;
+    this.#refusals.set(key, refusal, this.#now + this.#options.forgetAfterMs);
+    // Parts that cannot be combined say nothing about an origin that sends parts of others.
+    const isOfOrigin = fault === 'lie' || (fault === 'uncombinable' && !this.#isKnown);
+    if (!isOfOrigin || this.#countPaths(key, fault) < pathsPerOrigin) return;
+    this.#pathsOf.delete(fault);
+    this.#notBeforeAt = this.#now + this.#options.forgetAfterMs;
+    this.#isKnown = this.mode === 'always';
+    this.#refusal = refusal;
+  }
+
+  report(reason: string, scope: 'url' | 'origin'): void {
+    if (this.#now < this.#reportAgainAt[scope]) return;
+    this.#reportAgainAt[scope] = this.#now + this.#options.forgetAfterMs;
+    this.#options.onDistrust(reason, scope);
+  }
+
+  /** Returns at how many paths a fault was found of late, with that of `key`. A client can make any number of queries. */
+  #countPaths(key: string, fault: RangeFault): number {
+    const paths = this.#pathsOf.get(fault) ?? new Map<string, number>();
+    this.#pathsOf.set(fault, paths);
+    for (const [path, until] of paths) if (until <= this.#now) paths.delete(path);
+    paths.set(key.split('?', 1)[0] ?? key, this.#now + this.#options.forgetAfterMs);
+    return paths.size;
+  }
+
+  get #now(): number {
+    return this.#options.now();
+  }
+}
+
+class UrlRanges implements RangeSupport {
+  readonly #origin: LearntAbility;
+  readonly #key: string;
+
+  constructor(origin: LearntAbility, key: string) {
+    this.#origin = origin;
+    this.#key = key;
+  }
+
+  get mayRequestPart(): boolean {
+    return this.#origin.mayAsk && this.#own === undefined;
+  }
+
+  get mayRequestFurtherPart(): boolean {
+    return this.#origin.mayAskMore && this.#own === undefined;
+  }
+
+  get mayRequestTail(): boolean {
+    if (this.#origin.mode !== 'auto') return false;
+    if (this.#own !== undefined) return this.#own.fault === 'uncombinable';
+    return !this.#origin.isKnown && (this.#origin.isUncombinable || this.#origin.mayAsk);
+  }
+
+  get isKnown(): boolean {
+    return this.#origin.isKnown && this.#own === undefined;
+  }
+
+  get isDistrusted(): boolean {
+    const { refusal } = this;
+    return refusal !== undefined && refusal.fault !== 'uncombinable';
+  }
+
+  get refusal(): RangeRefusal | undefined {
+    return this.#own ?? this.#origin.refusal;
+  }
+
+  noteParts(): void {
+    // A response to a request from before the distrust does not restore trust.
+    if (this.#own === undefined) this.#origin.noteParts();
+  }
+
+  noteWhole(): void {
+    this.#origin.noteWhole();
+  }
+
+  noteUncombinable(): void {
+    this.#origin.refuse(this.#key, {
+      fault: 'uncombinable',
+      reason: 'it sent a part that cannot be combined with others',
+    });
+  }
+
+  distrust(reason: string, fault: 'lie' | 'odd' = 'odd'): void {
+    this.#origin.refuse(this.#key, { fault, reason });
+    this.#origin.report(reason, this.#origin.refusal?.fault === 'lie' ? 'origin' : 'url');
+  }
+
+  refuse(reason: string): void {
+    this.#origin.refuse(this.#key, { fault: 'odd', reason });
+  }
+
+  get #own(): RangeRefusal | undefined {
+    return this.#origin.refusalOf(this.#key);
+  }
 }

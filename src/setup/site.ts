@@ -163,8 +163,10 @@ async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise
       mode: ranges,
       now: systemClock.now,
       forgetAfterMs: FORGET_ABILITY_MS,
-      onDistrust: (reason) =>
-        emit({ kind: 'origin', route: name, message: 'the origin is not asked for parts for a while', detail: reason }),
+      onDistrust: (reason, scope) => {
+        const what = scope === 'url' ? 'a URL of the origin' : 'the origin';
+        emit({ kind: 'origin', route: name, message: `${what} is not asked for parts for a while`, detail: reason });
+      },
     }),
   );
   const sent = createOriginWithFields(origins.origin, toOrigin?.constant ?? []);

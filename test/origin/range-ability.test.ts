@@ -1,48 +1,65 @@
 import { describe, expect, it } from 'vitest';
-import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
+import { createRangeAbility, type RangeFault, type RangeMode } from '../../src/origin/range-ability.ts';
 
-/** An observation of an origin's ranges, or milliseconds that pass. */
-type Step = 'parts' | 'whole' | 'unnamed' | 'lie' | number;
+/** An observation at `/a`, or at the named path, or milliseconds that pass. */
+type Kind = 'parts' | 'whole' | 'unnamed' | 'lie' | 'odd' | 'refused';
+type Step = Kind | `${Kind} ${string}` | number;
+
+/** An observation at three paths. */
+const everywhere = (kind: Kind): readonly Step[] => [`${kind} /x`, `${kind} /y`, `${kind} /z`];
 
 function learn(mode: RangeMode, steps: readonly Step[]) {
   let now = 1_000_000;
-  const reasons: string[] = [];
+  const reports: string[] = [];
   const ability = createRangeAbility({
     mode,
     now: () => now,
     forgetAfterMs: 100,
-    onDistrust: (reason) => void reasons.push(reason),
+    onDistrust: (reason, scope) => void reports.push(`${scope}: ${reason}`),
   });
   for (const [index, step] of steps.entries()) {
-    if (step === 'parts') ability.noteParts();
-    else if (step === 'whole') ability.noteWhole();
-    else if (step === 'unnamed') ability.noteUncombinable();
-    else if (step === 'lie') ability.distrust(`lie ${index}`);
-    else now += step;
+    if (typeof step === 'number') {
+      now += step;
+      continue;
+    }
+    const [kind, path = '/a'] = step.split(' ');
+    const support = ability.of(path);
+    if (kind === 'parts') support.noteParts();
+    else if (kind === 'whole') support.noteWhole();
+    else if (kind === 'unnamed') support.noteUncombinable();
+    else if (kind === 'refused') support.refuse('its 200 holds a part');
+    else support.distrust(`${kind} ${index}`, kind === 'lie' ? 'lie' : 'odd');
   }
-  return {
-    mayAsk: ability.mayRequestPart,
-    mayAskMore: ability.mayRequestFurtherPart,
-    isKnown: ability.isKnown,
-    known: ability.known,
-    mayAskTail: ability.mayRequestTail,
-    reasons,
+  const factsOf = (path: string) => {
+    const support = ability.of(path);
+    return {
+      mayAsk: support.mayRequestPart,
+      mayAskMore: support.mayRequestFurtherPart,
+      isKnown: support.isKnown,
+      mayAskTail: support.mayRequestTail,
+      isDistrusted: support.isDistrusted,
+      fault: support.refusal?.fault,
+    };
   };
+  return { known: ability.known, own: factsOf('/a'), other: factsOf('/b'), reports };
 }
 
-describe('the knowledge in one word', () => {
+describe('the knowledge of an origin in one word', () => {
   it.each<[RangeMode, readonly Step[], 'unknown' | 'yes' | 'no']>([
     ['auto', [], 'unknown'],
     ['auto', ['parts'], 'yes'],
     ['auto', ['whole'], 'no'],
     ['auto', ['whole', 100], 'unknown'],
     ['auto', ['parts', 'whole'], 'yes'],
-    ['auto', ['unnamed'], 'no'],
-    ['auto', ['lie'], 'no'],
-    ['auto', ['parts', 'lie', 100], 'unknown'],
+    ['auto', ['unnamed'], 'unknown'],
+    ['auto', everywhere('unnamed'), 'no'],
+    ['auto', ['lie'], 'unknown'],
+    ['auto', ['parts', 'lie'], 'yes'],
+    ['auto', everywhere('lie'), 'no'],
+    ['auto', ['parts', ...everywhere('lie'), 100], 'unknown'],
     ['never', ['parts'], 'no'],
     ['always', [], 'yes'],
-    ['always', ['lie'], 'yes'],
+    ['always', everywhere('lie'), 'yes'],
   ])('%s, %j: %s', (mode, steps, known) => expect(learn(mode, steps).known).toBe(known));
 });
 
@@ -55,14 +72,19 @@ describe('whether parts may be requested, where the whole is of use and where it
     ['auto', ['whole', 100], true, true, false],
     ['auto', ['whole', 50, 'whole', 99], true, false, false],
     ['auto', ['whole', 'parts'], true, true, true],
-    // One resource that arrives whole, or in parts that cannot be combined, says nothing about an origin that sends parts of others.
+    // One resource that arrives whole says nothing about an origin that sends parts of others.
     ['auto', ['parts', 'whole'], true, true, true],
-    ['auto', ['parts', 'unnamed'], true, true, true],
     ['auto', ['unnamed'], false, false, false],
+    ['auto', ['parts', 'unnamed'], false, false, false],
     ['auto', ['unnamed', 99], false, false, false],
     ['auto', ['unnamed', 100], true, true, false],
     ['auto', ['lie'], false, false, false],
+    ['auto', ['odd'], false, false, false],
+    ['auto', ['parts', 'refused'], false, false, false],
+    ['auto', ['parts', 'refused', 100], true, true, true],
+    ['always', ['refused'], false, false, false],
     ['auto', ['lie', 100], true, true, false],
+    ['auto', ['odd', 100], true, true, false],
     ['auto', ['parts', 'lie'], false, false, false],
     // The response to an earlier request arrives late.
     ['auto', ['lie', 'parts'], false, false, false],
@@ -72,79 +94,84 @@ describe('whether parts may be requested, where the whole is of use and where it
     ['never', ['whole', 100], false, false, false],
     ['always', [], true, true, true],
     ['always', ['whole'], true, true, true],
-    ['always', ['unnamed'], true, true, true],
-    ['always', ['lie'], true, true, true],
+    ['always', ['unnamed'], false, false, false],
+    ['always', ['lie'], false, false, false],
+    ['always', everywhere('lie'), true, true, true],
     ['always', ['parts'], true, true, true],
-  ])('%s after %o: %s, %s, %s', (mode, steps, mayAsk, mayAskMore, isKnown) => {
-    expect(learn(mode, steps)).toMatchObject({ mayAsk, mayAskMore, isKnown });
+  ])('%s after %o at this URL: %s, %s, %s', (mode, steps, mayAsk, mayAskMore, isKnown) => {
+    expect(learn(mode, steps).own).toMatchObject({ mayAsk, mayAskMore, isKnown });
+  });
+});
+
+describe('what other URLs of an origin show about a URL', () => {
+  it.each<[readonly Step[], boolean, boolean, RangeFault | undefined]>([
+    [['lie'], true, false, undefined],
+    [['parts', 'lie'], true, true, undefined],
+    [['odd /x', 'odd /y', 'odd /z', 'odd'], true, false, undefined],
+    [['parts', ...everywhere('odd')], true, true, undefined],
+    [['parts', ...everywhere('refused'), 'refused'], true, true, undefined],
+    [['lie /x', 'lie /x', 'lie /y', 'lie /y'], true, false, undefined],
+    [['lie /x?1', 'lie /x?2', 'lie /x?3', 'lie /y?4'], true, false, undefined],
+    [everywhere('lie'), false, false, 'lie'],
+    [['parts', ...everywhere('lie')], false, false, 'lie'],
+    [[...everywhere('lie'), 99], false, false, 'lie'],
+    [[...everywhere('lie'), 100], true, false, undefined],
+    [[...everywhere('lie'), 'parts /q', 100], true, false, undefined],
+    [[...everywhere('lie'), 100, 'parts /q'], true, true, undefined],
+    [['lie /x', 'lie /y', 100, 'lie /z'], true, false, undefined],
+    [['unnamed'], true, false, undefined],
+    [everywhere('unnamed'), false, false, 'uncombinable'],
+    [['parts', ...everywhere('unnamed')], true, true, undefined],
+  ])('after %o: may be asked %s, known %s, fault %s', (steps, mayAsk, isKnown, fault) => {
+    expect(learn('auto', steps).other).toMatchObject({ mayAsk, isKnown, fault, isDistrusted: fault === 'lie' });
   });
 });
 
 describe("whether the client's suffix range is passed on", () => {
-  it.each<[RangeMode, readonly Step[], boolean]>([
-    ['auto', [], true],
-    ['auto', ['parts'], false],
-    ['auto', ['whole'], true],
-    ['auto', ['unnamed'], true],
-    ['auto', ['unnamed', 100, 'parts'], false],
-    ['auto', ['lie'], false],
-    ['auto', ['lie', 100], true],
-    ['auto', ['unnamed', 'lie'], false],
-    ['never', [], false],
-    ['never', ['unnamed'], false],
-    ['always', [], false],
-    ['always', ['unnamed'], false],
-  ])('%s after %o: %s', (mode, steps, mayAskTail) => {
-    expect(learn(mode, steps).mayAskTail).toBe(mayAskTail);
+  it.each<[RangeMode, readonly Step[], boolean, boolean]>([
+    ['auto', [], true, true],
+    ['auto', ['parts'], false, false],
+    ['auto', ['whole'], true, true],
+    ['auto', ['unnamed'], true, true],
+    ['auto', ['parts /q', 'unnamed'], true, false],
+    ['auto', everywhere('unnamed'), true, true],
+    ['auto', [...everywhere('unnamed'), 100, 'parts'], false, false],
+    ['auto', ['lie'], false, true],
+    ['auto', everywhere('lie'), false, false],
+    ['auto', ['lie', 100], true, true],
+    ['auto', ['unnamed', 'lie'], false, true],
+    ['never', [], false, false],
+    ['never', ['unnamed'], false, false],
+    ['always', [], false, false],
+    ['always', ['unnamed'], false, false],
+  ])('%s after %o: %s; of another URL: %s', (mode, steps, mayAskTail, ofOther) => {
+    const { own, other } = learn(mode, steps);
+    expect([own.mayAskTail, other.mayAskTail]).toEqual([mayAskTail, ofOther]);
   });
 });
 
 describe('distrust', () => {
   it.each<[readonly Step[], readonly string[]]>([
     [['whole'], []],
-    [['lie'], ['lie 0']],
-    [['lie', 'lie', 200, 'lie'], ['lie 0']],
-    [['lie', 'parts', 'lie'], ['lie 0']],
+    [['lie'], ['url: lie 0']],
+    [['odd'], ['url: odd 0']],
+    [['refused'], []],
+    [['lie', 'lie', 'odd /b'], ['url: lie 0']],
     [
-      ['lie', 100, 'parts', 'lie'],
-      ['lie 0', 'lie 3'],
+      ['lie', 100, 'lie'],
+      ['url: lie 0', 'url: lie 2'],
     ],
-    [['lie', 100, 'whole', 100, 'lie'], ['lie 0']],
-  ])('after %o is reported: %o', (steps, reasons) => {
-    expect(learn('auto', steps).reasons).toEqual(reasons);
-  });
-});
-
-describe('one resource that gives no parts of use', () => {
-  const createAt = (clock: { now: number }) =>
-    createRangeAbility({ mode: 'auto', now: () => clock.now, forgetAfterMs: 100, onDistrust: () => {} });
-
-  it('is not asked for parts for a while, and the others of its origin are', () => {
-    const clock = { now: 0 };
-    const ability = createAt(clock);
-    ability.noteParts();
-    ability.of('/a').refuse('its 200 holds a part');
-    expect(ability.of('/a')).toMatchObject({
-      refusal: 'its 200 holds a part',
-      mayRequestPart: false,
-      mayRequestFurtherPart: false,
-      mayRequestTail: false,
-      isKnown: false,
-      isDistrusted: true,
-      known: 'no',
-    });
-    const open = { refusal: undefined, mayRequestPart: true, isKnown: true, isDistrusted: false, known: 'yes' };
-    expect(ability.of('/b')).toMatchObject(open);
-    expect(ability.known).toBe('yes');
-    clock.now = 100;
-    expect(ability.of('/a')).toMatchObject(open);
+    [
+      [...everywhere('lie'), 'lie /b'],
+      ['url: lie 0', 'origin: lie 2'],
+    ],
+  ])('after %o is reported, but not again and again: %o', (steps, reports) => {
+    expect(learn('auto', steps).reports).toEqual(reports);
   });
 
-  it('learns what its origin learns', () => {
-    const ability = createAt({ now: 0 });
-    ability.of('/a').noteParts();
-    expect(ability.isKnown).toBe(true);
-    ability.of('/a').distrust('a lie');
-    expect(ability.of('/b').mayRequestPart).toBe(false);
+  it('is remembered for a bounded number of URLs', () => {
+    const steps = Array.from({ length: 2_000 }, (_, index): Step => `odd /${index}`);
+    expect(learn('auto', ['odd', ...steps]).own.mayAsk).toBe(true);
+    expect(learn('auto', ['odd', ...steps.slice(1)]).own.mayAsk).toBe(false);
   });
 });

@@ -27,7 +27,7 @@ function createGround(overrides: Partial<ServerParts> = {}, options: object = {}
       { url: url('http://b2.test/'), health: 'well' },
     ],
   });
-  known.rangeSupport.noteParts();
+  known.rangeSupport.of('/').noteParts();
   const levels: LogLevel[] = [];
   const cancelled: string[] = [];
   const fill = {

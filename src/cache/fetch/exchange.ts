@@ -399,7 +399,7 @@ function selectTail(
   [spec, ...more]: readonly RangeSpec[],
   blockSizeBytes: number,
 ): RangeSpec | undefined {
-  const isTail = spec?.kind === 'suffix' && spec.length <= blockSizeBytes && more.length === 0;
+  const isTail = spec?.kind === 'suffix' && spec.length > 0 && spec.length <= blockSizeBytes && more.length === 0;
   return isTail && inquiry.rangeSupport.mayRequestTail && !hasPrecondition(inquiry) ? spec : undefined;
 }
 
@@ -445,8 +445,8 @@ async function on206(
   const part = selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes);
   if (part.kind === 'refuse') {
     response.body.close();
-    if (part.isLie) rangeSupport.distrust(part.reason);
-    else rangeSupport.noteUncombinable();
+    if (part.fault === 'uncombinable') rangeSupport.noteUncombinable();
+    else rangeSupport.distrust(part.reason, part.fault);
     return await on200(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
   }
   rangeSupport.noteParts();

@@ -6,6 +6,7 @@
 import type { Span, SpanSet } from '../../bytes/span.ts';
 import { fieldValue } from '../../http/fields.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
+import type { RangeFault } from '../../origin/range-ability.ts';
 import { type ContentRange, parseContentRange, type RangeSpec } from '../../semantics/range.ts';
 import { strongValidator } from '../../semantics/validator.ts';
 import type { FillPolicy } from '../inquiry.ts';
@@ -241,10 +242,10 @@ export function isPastEnd(spec: RangeSpec, sizeBytes: number): boolean {
   return spec.kind === 'suffix' ? Math.min(spec.length, sizeBytes) === 0 : spec.first >= sizeBytes;
 }
 
-/** Whether a 206 may begin a generation. `isLie`: it is no proper answer to the requested range. */
+/** Whether a 206 may begin a generation. `fault`: see `RangeFault`. */
 type FirstPartDecision =
   | { readonly kind: 'part'; readonly span: Span; readonly sizeBytes: number }
-  | { readonly kind: 'refuse'; readonly isLie: boolean; readonly reason: string };
+  | { readonly kind: 'refuse'; readonly fault: RangeFault; readonly reason: string };
 
 /**
  * Checks whether a 206 does not answer the requested range: it begins elsewhere, or its length is not the one that its
@@ -269,17 +270,21 @@ export function selectFirstPart(
 ): FirstPartDecision {
   const range = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
   if (range === undefined)
-    return { kind: 'refuse', isLie: true, reason: 'it sent a 206 without a valid Content-Range' };
+    return { kind: 'refuse', fault: 'odd', reason: 'it sent a 206 without a valid Content-Range' };
   const { span, sizeBytes } = range;
   if (isWrongPart(requested, range, response.sizeBytes)) {
-    return { kind: 'refuse', isLie: true, reason: 'it sent another range than was asked for' };
+    return { kind: 'refuse', fault: 'lie', reason: 'it sent another range than was asked for' };
   }
   const isUnnamed = strongValidator({ fields: response.fields, responseAt }, responseAt) === undefined;
   if (sizeBytes === undefined || isUnnamed) {
-    return { kind: 'refuse', isLie: false, reason: 'a part without a strong validator or the length of the whole' };
+    return {
+      kind: 'refuse',
+      fault: 'uncombinable',
+      reason: 'a part without a strong validator or the length of the whole',
+    };
   }
   if (!holdsBlock(span, sizeBytes, blockSizeBytes)) {
-    return { kind: 'refuse', isLie: true, reason: 'it sent less than a block of what was asked for' };
+    return { kind: 'refuse', fault: 'odd', reason: 'it sent less than a block of what was asked for' };
   }
   return { kind: 'part', span, sizeBytes };
 }

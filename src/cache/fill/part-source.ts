@@ -29,8 +29,8 @@ export interface PartSource {
   readonly givesParts: boolean;
   /** Whether earlier parts may be wrong, because the origin was found lying about ranges. */
   readonly isDoubted: boolean;
-  /** Reports a lie about ranges. No more parts are requested. The reason is for the log. */
-  doubt(reason: string): void;
+  /** Reports a response that is no answer to its range. No more parts are requested. See `RangeSupport.distrust`. */
+  doubt(reason: string, fault?: 'lie' | 'odd'): void;
   /**
    * Requests `[start, end)`; the origin may send the whole instead. Undefined when the response is a lie about ranges, or no strong
    * validator names the generation. Throws `ProxyError`: `generation_changed` when the origin has another version now.
@@ -100,9 +100,9 @@ class OriginPartSource implements PartSource {
     return this.#hasLied || this.#options.inquiry.rangeSupport.isDistrusted;
   }
 
-  doubt(reason: string): void {
+  doubt(reason: string, fault: 'lie' | 'odd' = 'lie'): void {
     this.#hasLied = true;
-    this.#options.inquiry.rangeSupport.distrust(reason);
+    this.#options.inquiry.rangeSupport.distrust(reason, fault);
   }
 
   async fetchPart(start: number, end: number, charged: ChargedClients, signal: AbortSignal): Promise<Part | undefined> {
@@ -157,7 +157,7 @@ class OriginPartSource implements PartSource {
       return whole;
     }
     if (status === 416) {
-      this.doubt(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`);
+      this.doubt(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`, 'odd');
       return undefined;
     }
     if (status !== 206) return this.#refuse(response);
@@ -168,7 +168,8 @@ class OriginPartSource implements PartSource {
     const isAnswer = range !== undefined && !isWrongPart(asked, range, response.sizeBytes);
     if (version === 'other' && isAnswer) throw this.#changed(response, 'another validator');
     if (!isAnswer || version !== 'same' || range.sizeBytes !== sizeBytes) {
-      this.doubt(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`);
+      const fault = range === undefined || isAnswer ? 'odd' : 'lie';
+      this.doubt(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`, fault);
       return undefined;
     }
     rangeSupport.noteParts();

@@ -138,7 +138,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
       mode: options.originRanges ?? 'never',
       now: clock.now,
       forgetAfterMs: 600_000,
-      onDistrust: (detail) => emit({ kind: 'origin', route: 'main', message: 'distrusted', detail }),
+      onDistrust: (detail, scope) => emit({ kind: 'origin', route: 'main', message: `${scope} distrusted`, detail }),
     }),
     fill: { ...quietFillPolicy, ...options.fill },
     lengthWaitMs: 10_000,
