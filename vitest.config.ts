@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { apart, packages, thorough } from './test/suites.ts';
 import { wireNames } from './test/support/wire/wire-names.ts';
 
 /** Random tests run fewer times over wires, which are slow, unless a number is stated. */
@@ -8,44 +9,6 @@ const { RANGEWAY_TEST_RUNS = '10' } = process.env;
 
 /** Compile cache that all started processes share, so that each source file is compiled once. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
-
-/** Test files that take long, need other programs, or repeat suites over other wires: see test/README.md. */
-const thorough = [
-  'test/bench/road.test.ts',
-  'test/clients/*.test.ts',
-  'test/dashboard/{browser,scale}.test.ts',
-  'test/faults/*.test.ts',
-  'test/contract/shared-store.test.ts',
-  'test/contract/redis-{store,cluster,local}.test.ts',
-  'test/store/{redis-store,redis-client,local-tier}.test.ts',
-  'test/listener/http1/given-back.test.ts',
-  'test/origin/timeouts.test.ts',
-  'test/process/{client-limits,fields,large-body,leaks,load,local-tier,log,machines}.test.ts',
-  'test/process/ranges-from-disk.test.ts',
-  'test/process/{reload,secrets,systemd,terminal-output,workers,workers-fill}.test.ts',
-  'test/recipes/!(index).test.ts',
-  'test/scenario/{random-ranges,random-traffic-disk,random-traffic-engine}.test.ts',
-  'test/store/{disk-store-kill,sharing-processes}.test.ts',
-  'test/wire/http2-storm.test.ts',
-  'test/wire/over-*.test.ts',
-];
-
-/** Test files of the packages, which are built for them. */
-const packages = ['test/packages/*.test.ts'];
-
-/** Test files that each run in their own process: they change global state, or count resources of the process. */
-const apart = [
-  // They change the default carrier of listeners.
-  'test/wire/over-*.test.ts',
-  // It counts executed code by V8's coverage.
-  'test/fuzz/fuzzer.test.ts',
-  // They count memory.
-  'test/guard/debts-memory.test.ts',
-  'test/hostile/kept-texts.test.ts',
-  // They count descriptors, sockets and timers.
-  'test/setup/succession.test.ts',
-  'test/store/disk-store-fault.test.ts',
-];
 
 /** The packages are built once for all tests of them, and only where such a test runs. */
 const packagesProject = {

@@ -4,13 +4,13 @@
  */
 
 import { execFile } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readdir, rename, rm, symlink } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
+import { copyCheckout } from '../processes/checkout.ts';
 import { findProgram } from '../processes/programs.ts';
-import { projectDirectory } from '../processes/rangeway-process.ts';
 import { buildPrograms } from './packaged.ts';
 
 const run = promisify(execFile);
@@ -45,15 +45,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function build(copy: string, out: string): Promise<void> {
-  const { stdout } = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
-    cwd: projectDirectory,
-  });
-  for (const name of stdout.split('\0').filter((each) => each !== '')) {
-    await mkdir(dirname(join(copy, name)), { recursive: true });
-    // A file that git knows may have been deleted.
-    await cp(join(projectDirectory, name), join(copy, name)).catch(() => undefined);
-  }
-  await symlink(join(projectDirectory, 'node_modules'), join(copy, 'node_modules'));
+  await copyCheckout(copy);
   const environment = { ...process.env, DEBFULLNAME: 'Rangeway', DEBEMAIL: 'packages@rangeway.dev' };
   // This runs the build, as `npm publish` does.
   await run('npm', ['pack', '--silent'], { cwd: copy });

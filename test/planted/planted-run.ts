@@ -1,0 +1,145 @@
+/** Runs tests with planted faults: each fault in a copy of the checkout of its own, all of them as projects of one Vitest. */
+
+import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestModule } from 'vitest/node';
+import { createVitest } from 'vitest/node';
+import { isApart } from '../suites.ts';
+import { copyCheckout, linkCopy } from '../support/processes/checkout.ts';
+import type { WireName } from '../support/wire/wire-names.ts';
+import { type PlantedFault, withFault } from './fault.ts';
+import type { Failure, Outcome } from './report.ts';
+
+export interface PlantedRunOptions {
+  readonly maxWorkers: number;
+  /** Called when the tests of a fault have ended, or all tests without a fault. */
+  readonly onOutcome: (outcome: Outcome) => void;
+  /** Aborted to stop the run. */
+  readonly signal: AbortSignal;
+}
+
+/** The copy without a fault. */
+const sound = 'sound';
+
+/** Tests that wait for what a fault has prevented fail after this time, in milliseconds. */
+const patienceMs = 30_000;
+
+/** Plants a fault in a copy of the checkout. Throws where the file does not have the text exactly once, or a test file is missing. */
+async function plantIn(copy: string, fault: PlantedFault): Promise<void> {
+  const path = join(copy, fault.file);
+  const planted = withFault(await readFile(path, 'utf8'), fault);
+  for (const test of fault.tests) await access(join(copy, 'test', test));
+  // The file is a link to that of the other copies.
+  await rm(path);
+  await writeFile(path, planted);
+}
+
+/** Runs the named tests of each fault with it, and all of them once without a fault. Throws where a fault cannot be planted. */
+export async function runPlanted(faults: readonly PlantedFault[], options: PlantedRunOptions): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-planted-'));
+  try {
+    await copyCheckout(join(dir, sound));
+    for (const fault of faults) {
+      await linkCopy(join(dir, sound), join(dir, fault.name));
+      await plantIn(join(dir, fault.name), fault);
+    }
+    await runProjects(dir, faults, options);
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+/** A project of Vitest: the tests of one fault, or those of many that run together without a fault. */
+interface Project {
+  readonly name: string;
+  readonly fault: PlantedFault | undefined;
+  readonly copy: string;
+  readonly wire: WireName | undefined;
+  readonly isApart: boolean;
+  readonly tests: readonly string[];
+}
+
+async function runProjects(dir: string, faults: readonly PlantedFault[], options: PlantedRunOptions): Promise<void> {
+  const projects = [...soundProjects(faults), ...faults.map(projectOf)];
+  const ended = new Map<string, TestModule[]>();
+  const tell = (fault: PlantedFault | undefined): void => {
+    const own = projects.filter((project) => project.fault === fault);
+    const modules = own.flatMap(({ name }) => ended.get(name) ?? []);
+    if (modules.length === own.flatMap(({ tests }) => tests).length) options.onOutcome(outcomeOf(fault, modules));
+  };
+  const vitest = await createVitest({
+    root: dir,
+    config: false,
+    watch: false,
+    maxWorkers: options.maxWorkers,
+    testTimeout: patienceMs,
+    hookTimeout: patienceMs,
+    // A fault may leave errors behind that no test waits for.
+    dangerouslyIgnoreUnhandledErrors: true,
+    reporters: [
+      {
+        onTestModuleEnd(module) {
+          const { name } = module.project;
+          ended.set(name, [...(ended.get(name) ?? []), module]);
+          tell(projects.find((project) => project.name === name)?.fault);
+        },
+      },
+    ],
+    projects: projects.map(({ name, copy, wire, isApart, tests }) => ({
+      extends: true,
+      test: {
+        name,
+        include: tests.map((test) => `${copy}/test/${test}`),
+        isolate: isApart,
+        env: wire === undefined ? {} : { RANGEWAY_WIRE: wire },
+      },
+    })),
+  });
+  options.signal.addEventListener('abort', () => void vitest.close(), { once: true });
+  try {
+    await vitest.start();
+  } finally {
+    await vitest.close();
+  }
+}
+
+function projectOf(fault: PlantedFault): Project {
+  const { name, wire, tests } = fault;
+  return { name, fault, copy: name, wire, isApart: tests.some(isApartTest), tests };
+}
+
+/** The tests of all faults once, over each wire that they are named for. */
+function soundProjects(faults: readonly PlantedFault[]): readonly Project[] {
+  const groups = Map.groupBy(faults, ({ wire, tests }) =>
+    [sound, wire, tests.some(isApartTest) ? 'apart' : undefined].filter((part) => part !== undefined).join('-'),
+  );
+  return [...groups].map(([name, group]) => ({
+    name,
+    fault: undefined,
+    copy: sound,
+    wire: group[0]?.wire,
+    isApart: group.some(({ tests }) => tests.some(isApartTest)),
+    tests: [...new Set(group.flatMap(({ tests }) => tests))],
+  }));
+}
+
+function isApartTest(test: string): boolean {
+  return isApart(`test/${test}`);
+}
+
+function outcomeOf(fault: PlantedFault | undefined, modules: readonly TestModule[]): Outcome {
+  const failures: Failure[] = [];
+  const broken: string[] = [];
+  let passed = 0;
+  for (const module of modules) {
+    const file = module.relativeModuleId.replace(/^.*?\/test\//, '');
+    for (const test of module.children.allTests()) {
+      const { state, errors } = test.result();
+      if (state === 'passed') passed += 1;
+      if (state === 'failed') failures.push({ file, test: test.fullName, message: errors[0]?.message ?? '' });
+    }
+    broken.push(...module.errors().map(({ message }) => `${file}: ${message}`));
+  }
+  return { fault, failures, broken, passed };
+}

@@ -1,0 +1,51 @@
+/** The test files that run apart from the others, or not in `npm test`. Patterns from the root of the project. */
+
+import { matchesGlob } from 'node:path';
+
+/** Test files that take long, need other programs, or repeat suites over other wires: see test/README.md. */
+export const thorough = [
+  'test/bench/road.test.ts',
+  'test/clients/*.test.ts',
+  'test/dashboard/{browser,scale}.test.ts',
+  'test/faults/*.test.ts',
+  'test/contract/shared-store.test.ts',
+  'test/contract/redis-{store,cluster,local}.test.ts',
+  'test/store/{redis-store,redis-client,local-tier}.test.ts',
+  'test/listener/http1/given-back.test.ts',
+  'test/origin/timeouts.test.ts',
+  'test/process/{client-limits,fields,large-body,leaks,load,local-tier,log,machines}.test.ts',
+  'test/process/ranges-from-disk.test.ts',
+  'test/process/{reload,secrets,systemd,terminal-output,workers,workers-fill}.test.ts',
+  'test/recipes/!(index).test.ts',
+  'test/scenario/{random-ranges,random-traffic-disk,random-traffic-engine}.test.ts',
+  'test/store/{disk-store-kill,sharing-processes}.test.ts',
+  'test/wire/http2-storm.test.ts',
+  'test/wire/over-*.test.ts',
+];
+
+/** Test files of the packages, which are built for them. */
+export const packages = ['test/packages/*.test.ts'];
+
+/** Test files that each run in their own process: they change global state, or count resources of the process. */
+export const apart = [
+  // They change the default carrier of listeners.
+  'test/wire/over-*.test.ts',
+  // It counts executed code by V8's coverage.
+  'test/fuzz/fuzzer.test.ts',
+  // They count memory.
+  'test/guard/debts-memory.test.ts',
+  'test/hostile/kept-texts.test.ts',
+  // They count descriptors, sockets and timers.
+  'test/setup/succession.test.ts',
+  'test/store/disk-store-fault.test.ts',
+];
+
+/** Whether a test file has a process of its own. */
+export function isApart(file: string): boolean {
+  return apart.some((pattern) => matchesGlob(file, pattern));
+}
+
+/** Whether `npm test` runs a test file. */
+export function isQuick(file: string): boolean {
+  return ![...thorough, ...packages].some((pattern) => matchesGlob(file, pattern));
+}
