@@ -155,6 +155,34 @@ export function decideUnread(
   return leftBytes > policy.finishMaxLeftBytes || sizeBytes > policy.finishMaxSizeBytes ? 'stop' : 'finish';
 }
 
+/**
+ * A transfer of unknown length that is slower than this may be an endless stream, in bytes per millisecond: 8 Mbit/s, more than
+ * nearly all live audio and video.
+ */
+export const streamPace = 1024;
+
+/** After how long it is looked again whether an unread transfer may be endless, in milliseconds. */
+export const unreadLookMs = 10_000;
+
+/** How long an unread transfer may go on, or be about to go on, in milliseconds: one of unknown length, and one of known length. */
+const longestUnknownMs = 60_000;
+const longestKnownMs = 3_600_000;
+
+/** What an unread transfer has brought: `bytes` during the last `unreadLookMs`, and the whole time since it has been unread. */
+interface UnreadProgress {
+  readonly bytes: number;
+  readonly unreadMs: number;
+}
+
+/**
+ * Checks whether a transfer that nobody reads may be endless. One of unknown length goes on while it is faster than a stream, for a
+ * minute. One of known length goes on where its rest takes less than an hour: streams state invented lengths.
+ */
+export function mayBeEndless({ leftBytes }: Pick<Unwanted, 'leftBytes'>, { bytes, unreadMs }: UnreadProgress): boolean {
+  if (leftBytes === undefined) return bytes < unreadLookMs * streamPace || unreadMs >= longestUnknownMs;
+  return leftBytes * unreadLookMs > bytes * longestKnownMs;
+}
+
 /** Checks whether an open-ended range is fetched in growing spans: not where the whole representation is fetched anyway. */
 export function growsOpenRanges(policy: FillPolicy, sizeBytes: number): boolean {
   return policy.openRanges === 'grow' && !mayComplete(policy, sizeBytes);
@@ -265,6 +293,12 @@ interface RangeRequest extends Pick<Inquiry, 'originFields'> {
 export function isOpenEnded(inquiry: RangeRequest): boolean {
   const [spec, ...more] = rangeSpecs(inquiry);
   return spec?.kind === 'open' && more.length === 0;
+}
+
+/** Checks whether a request is for all bytes: without a Range that is honoured, or with `bytes=0-`. */
+export function wantsAll(inquiry: RangeRequest): boolean {
+  const [spec, ...more] = rangeSpecs(inquiry);
+  return spec === undefined || (spec.kind === 'open' && spec.first === 0 && more.length === 0);
 }
 
 /** Checks whether a request has a Range that is honoured. */

@@ -130,7 +130,7 @@ const fill = z
     lengthWaitSeconds: secondsOption(0, 600)
       .default(10)
       .describe(
-        'How long "bytes=0-", and HEAD of a body that is being fetched, wait for a length that the origin does not state beforehand. After that the whole body is sent as it arrives, and HEAD is answered without a length. Other ranges that need the length wait until it is known.',
+        'How long "bytes=0-", and HEAD of a body that is being fetched, wait for a length that the origin does not state beforehand; other ranges wait up to six times as long for their bytes or the length. After that the whole body is sent as it arrives, and HEAD is answered without a length. Where the body comes no faster than a stream (1 MiB a second), "bytes=0-" waits a fifth of this, and other ranges half.',
       ),
     prefetch,
     parallel,

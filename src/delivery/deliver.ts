@@ -5,13 +5,21 @@
 
 import { type Span, spanSize } from '../bytes/span.ts';
 import type { Answer, Representation } from '../cache/answer.ts';
+import { streamPace } from '../cache/inquiry.ts';
 import { type Fields, fieldValue, withField, withoutFields } from '../http/fields.ts';
 import type { Body, BodyStream, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts';
 import { withReprDigest } from '../semantics/digest.ts';
 import { mayAddLength } from '../semantics/head-length.ts';
-import { type EarlySelection, formatContentRange, type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
+import {
+  type EarlySelection,
+  formatContentRange,
+  formatLiveRange,
+  type RangeSpec,
+  selectBeforeLength,
+} from '../semantics/range.ts';
+import { isLiveStream } from '../semantics/storing.ts';
 import { type BodyPart, bodyOfParts, sizeOfParts, unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './problem.ts';
 import { headFields, partialFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
@@ -90,20 +98,42 @@ class Deliverer {
     const isPresent = await this.#waitFor(early);
     const { sizeBytes } = this.#representation;
     if (sizeBytes !== undefined) return await this.perform(selectSpecs(specs, sizeBytes, this.#context.rules));
-    if (!isPresent || early.kind !== 'span') return await this.#whole();
+    if (!isPresent) return await this.#whole();
+    if (early.kind === 'live') {
+      const fields: Fields = [...this.#fields(true), ['content-range', formatLiveRange(early.first)]];
+      const span = { start: early.first, end: Number.POSITIVE_INFINITY };
+      return await this.#respond(206, fields, [{ kind: 'span', span }]);
+    }
+    if (early.kind !== 'span') return await this.#whole();
     const fields = this.#partOf(early.span, undefined);
     return await this.#respond(206, fields, [{ kind: 'span', span: early.span }]);
   }
 
-  #waitFor(early: EarlySelection): Promise<boolean> {
-    const { signal } = this.#request;
+  /** Waits for the bytes of a range, or for the length that it needs. The whole is sent where neither comes soon. */
+  async #waitFor(early: EarlySelection): Promise<boolean> {
+    const { lengthWaitMs } = this.#context.rules;
+    const askForLength = () => this.#waitWhileFast(Number.POSITIVE_INFINITY, lengthWaitMs / 5, lengthWaitMs);
+    const waitUpTo = (end: number) => this.#waitWhileFast(end, lengthWaitMs / 2, 6 * lengthWaitMs);
     switch (early.kind) {
       case 'span':
-        return this.#representation.whenPresent(early.span.end, signal);
+        return (early.asksLength && (await askForLength())) || (await waitUpTo(early.span.end));
+      case 'live':
+        return await waitUpTo(early.first + 1);
       case 'from-start':
-        return this.#waitForLength();
+        return await askForLength();
       case 'needs-length':
-        return this.#representation.whenPresent(Number.POSITIVE_INFINITY, signal);
+        return await waitUpTo(Number.POSITIVE_INFINITY);
+    }
+  }
+
+  /**
+   * Waits as `whenPresent`, at most `mostMs`, and only while bytes arrive faster than a stream brings them: at the end of each
+   * `windowMs` it is looked how many have come so far. False where the wait was in vain.
+   */
+  async #waitWhileFast(end: number, windowMs: number, mostMs: number): Promise<boolean> {
+    for (let elapsedMs = windowMs; ; elapsedMs += windowMs) {
+      const outcome = await this.#waitAtMost(windowMs, end, elapsedMs * streamPace);
+      if (outcome !== 'fast' || elapsedMs >= mostMs) return outcome === 'present';
     }
   }
 
@@ -119,7 +149,8 @@ class Deliverer {
   /** Answers a HEAD while a fill is running that will bring the length. The response needs no byte, so a failed fill does not fail it. */
   async #headOnceKnown(): Promise<ProxyResponse> {
     try {
-      await this.#waitForLength();
+      const { lengthWaitMs } = this.#context.rules;
+      await this.#waitAtMost(lengthWaitMs, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
     } catch (thrown) {
       this.#request.signal.throwIfAborted();
       if (!(thrown instanceof ProxyError)) throw thrown;
@@ -177,19 +208,28 @@ class Deliverer {
       : { status, fields, body };
   }
 
-  /** Waits for the length, at most `lengthWaitMs`: the whole has the same bytes with or without a known length. */
-  async #waitForLength(): Promise<boolean> {
+  /**
+   * Waits as `whenPresent`, at most `waitMs`. `absent`: the bytes are not stored, so waiting is no use. Where the time is over, tells
+   * whether `fastBytes` have arrived by then.
+   */
+  async #waitAtMost(waitMs: number, end: number, fastBytes: number): Promise<'present' | 'absent' | 'fast' | 'slow'> {
     const patience = new AbortController();
-    const stopWaiting = this.#context.clock.after(this.#context.rules.lengthWaitMs, () => patience.abort());
+    const stopWaiting = this.#context.clock.after(waitMs, () => patience.abort());
     const signal = AbortSignal.any([patience.signal, this.#request.signal]);
+    let isFast = false;
+    const noteFast = (isPresent: boolean) => {
+      isFast = isPresent;
+    };
+    if (Number.isFinite(fastBytes)) this.#representation.whenPresent(fastBytes, signal).then(noteFast, () => {});
     try {
-      return await this.#representation.whenPresent(Number.POSITIVE_INFINITY, signal);
+      return (await this.#representation.whenPresent(end, signal)) ? 'present' : 'absent';
     } catch (error) {
       if (!patience.signal.aborted) throw error;
       this.#request.signal.throwIfAborted();
-      return false;
+      return isFast ? 'fast' : 'slow';
     } finally {
       stopWaiting();
+      patience.abort();
     }
   }
 }
@@ -228,10 +268,10 @@ function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context: Deliv
   return { status: response.status, fields, body: wholeBody(request, answer) };
 }
 
-/** Evaluates what the origin has not evaluated. Ranges count for a GET that got a 200. */
+/** Evaluates what the origin has not evaluated. Ranges count for a GET that got a 200, but not for a live stream, whatever its length. */
 function selectRelay(request: ProxyRequest, { relay }: RelayAnswer, context: DeliveryContext): Selection {
   const { response, evaluated, responseAt } = relay;
-  if (request.method !== 'GET' || response.status !== 200) return { kind: 'whole' };
+  if (request.method !== 'GET' || response.status !== 200 || isLiveStream(response.fields)) return { kind: 'whole' };
   const asked = evaluated ? { method: 'GET', fields: withoutFields(request.fields, conditions) } : request;
   const selectable = { status: 200, fields: response.fields, responseAt };
   return selectDelivery(asked, selectable, response.sizeBytes, context.rules, context.clock.now());
@@ -243,7 +283,7 @@ function selectRelay(request: ProxyRequest, { relay }: RelayAnswer, context: Del
  */
 function givesRanges({ method }: ProxyRequest, { relay }: RelayAnswer): boolean {
   const { response, isStorable = false } = relay;
-  if (response.status !== 200) return false;
+  if (response.status !== 200 || isLiveStream(response.fields)) return false;
   if (method === 'HEAD') return isStorable || headLength(response.fields) !== undefined;
   return method === 'GET' && response.sizeBytes !== undefined;
 }

@@ -32,11 +32,18 @@ export type RangeSelection =
   | { readonly kind: 'whole'; readonly reason: 'empty-representation' }
   | { readonly kind: 'unsatisfiable' };
 
-/** The bytes that range specs select while the length of the representation is unknown. */
+/**
+ * What range specs select while the length of the representation is unknown. `span`: these bytes, which may reach behind the end; with
+ * `asksLength` they are so few that the client asks for the length. `live`: everything from `first` on, as it comes about.
+ */
 export type EarlySelection =
-  | { readonly kind: 'span'; readonly span: Span }
+  | { readonly kind: 'span'; readonly span: Span; readonly asksLength: boolean }
+  | { readonly kind: 'live'; readonly first: number }
   | { readonly kind: 'from-start' }
   | { readonly kind: 'needs-length' };
+
+/** A span from the first byte on that is no longer than this asks for the length: players begin with `bytes=0-1` or `bytes=0-0`. */
+const lengthQuestionBytes = 2;
 
 /** Length of the longest Range field that is parsed, in characters; enough for more than two hundred ranges of any size. */
 export const maxRangeTextLength = 8 * 1024;
@@ -113,15 +120,17 @@ export function selectSpan(value: string, sizeBytes: number): Span | undefined {
 
 /**
  * Selects what can be known while the length is unknown: the span of a single range with an explicit end, or everything from
- * the first byte on (`bytes=0-`). The span may reach behind the end of the representation.
+ * the first byte on (`bytes=0-`). The last position 2^53-1 asks for live content (RFC 8673 §2).
  */
 export function selectBeforeLength(specs: readonly RangeSpec[]): EarlySelection {
   const [spec] = specs;
   if (spec === undefined || specs.length > 1) return { kind: 'needs-length' };
   if (spec.kind === 'open' && spec.first === 0) return { kind: 'from-start' };
-  // The end of a span must be a safe integer, and the last position 2^53-1 leaves no room for it.
-  if (spec.kind !== 'closed' || spec.last === Number.MAX_SAFE_INTEGER) return { kind: 'needs-length' };
-  return { kind: 'span', span: { start: spec.first, end: spec.last + 1 } };
+  if (spec.kind !== 'closed') return { kind: 'needs-length' };
+  // The end of a span must be a safe integer, so the last position of all would leave no room for it.
+  if (spec.last === Number.MAX_SAFE_INTEGER) return { kind: 'live', first: spec.first };
+  const span = { start: spec.first, end: spec.last + 1 };
+  return { kind: 'span', span, asksLength: span.start === 0 && span.end <= lengthQuestionBytes };
 }
 
 /** The prefix that nearly all clients send; `selectParsed` handles other spellings. */
@@ -277,6 +286,11 @@ export interface ContentRange {
 /** Formats Content-Range for `span`, which is not empty, of a whole of `sizeBytes`; `*` when the length is unknown (RFC 9110 §14.4). */
 export function formatContentRange(span: Span, sizeBytes: number | undefined): string {
   return `bytes ${span.start}-${span.end - 1}/${sizeBytes ?? '*'}`;
+}
+
+/** Formats Content-Range for content from `first` on that is sent as it comes about (RFC 8673 §2.1). */
+export function formatLiveRange(first: number): string {
+  return `bytes ${first}-${Number.MAX_SAFE_INTEGER}/*`;
 }
 
 /** Formats Content-Range for a 416: no bytes, and the length of the whole (RFC 9110 §15.5.17). */

@@ -3,7 +3,7 @@
  * stored: otherwise the cache would serve them to all clients (CPDoS).
  */
 
-import { type Field, type Fields, hasField } from '../http/fields.ts';
+import { type Field, type Fields, fieldValue, hasField } from '../http/fields.ts';
 import {
   type CacheControl,
   type ControlPolicy,
@@ -33,6 +33,7 @@ export type StoringRefusal =
   | 'authorization'
   | 'vary-star'
   | 'set-cookie'
+  | 'stream'
   | 'provoked'
   | 'no-freshness';
 
@@ -70,9 +71,10 @@ const understoodStatuses: ReadonlySet<number> = new Set([
 
 /**
  * Decides whether a shared cache may store a response (RFC 9111 §3); `request` has the fields that the origin was sent.
- * Stricter than the RFC in three points. A response with Set-Cookie is stored only with an explicit lifetime above 0, or where
+ * Stricter than the RFC in four points. A response with Set-Cookie is stored only with an explicit lifetime above 0, or where
  * the origin exempts that field by `no-cache="set-cookie"` or `private="set-cookie"`. An error that request fields may have
- * provoked is not stored. A response that could never be reused, because it has neither lifetime nor validator, is not stored.
+ * provoked is not stored. A response that could never be reused, because it has neither lifetime nor validator, is not stored. Nor is
+ * a live stream without an explicit lifetime above 0: it has no end, and each client is to begin with what is live.
  *
  * Also to be called for a freshened response: a 304 may bring `no-store` or `private`.
  */
@@ -82,6 +84,7 @@ export function decideStoring({ request, response, policy }: StoringInput): Stor
     refusalByRequest(request, control, policy) ??
     refusalByResponse(response, control) ??
     refusalByCookie(response, control, policy) ??
+    refusalByStream(response, control, policy) ??
     (mayBeProvoked(request.fields, response.status) ? 'provoked' : undefined) ??
     (isEverReusable(response, policy, control) ? undefined : 'no-freshness');
   return reason === undefined ? { kind: 'store' } : { kind: 'refuse', reason };
@@ -131,6 +134,29 @@ function refusalByCookie(
   if (policy.setCookie === 'refuse') return 'set-cookie';
   const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
   return isExplicit(source) && lifetimeMs > 0 ? undefined : 'set-cookie';
+}
+
+function refusalByStream(
+  response: DatedResponse,
+  control: CacheControl,
+  policy: StoringPolicy,
+): StoringRefusal | undefined {
+  if (!isLiveStream(response.fields)) return undefined;
+  const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
+  return isExplicit(source) && lifetimeMs > 0 ? undefined : 'stream';
+}
+
+/** Media types of content that is sent as it comes about: pictures of cameras, and server-sent events (HTML §9.2). */
+const liveTypes: ReadonlySet<string> = new Set(['multipart/x-mixed-replace', 'text/event-stream']);
+
+/**
+ * Checks whether a response is a live stream by its kind: by its media type, or by the fields of SHOUTcast and Icecast. A length that
+ * such a response states is invented.
+ */
+export function isLiveStream(response: Fields): boolean {
+  const [type = ''] = (fieldValue(response, 'content-type') ?? '').split(';', 1);
+  if (liveTypes.has(type.trim().toLowerCase())) return true;
+  return response.some(([name]) => name.startsWith('icy-') || name === 'ice-audio-info');
 }
 
 /** Whether a stored response could answer any request, be it after validation or stale (RFC 9111 §3, §4). */

@@ -155,13 +155,15 @@ function isSame(stored: Variant['selected'], requested: Variant['selected']): bo
 }
 
 /**
- * Returns the request fields that this response depends on, as its own fields show: Origin where the response repeats it, and
- * Accept-Encoding where the content is encoded (RFC 9110 §12.5.3). They count as if Vary named them.
+ * Returns the request fields that this response depends on, as its own fields show: Origin where the response repeats it,
+ * Accept-Encoding where the content is encoded (RFC 9110 §12.5.3), and Icy-MetaData where blocks of metadata stand between the audio.
+ * They count as if Vary named them.
  */
 export function impliedVary(request: Fields, response: Fields): readonly string[] {
   const encoding = fieldValue(response, 'content-encoding')?.toLowerCase() ?? 'identity';
   return [
     ...(encoding === 'identity' || encoding === '' ? [] : ['accept-encoding']),
+    ...(hasField(response, 'icy-metaint') ? ['icy-metadata'] : []),
     ...(echoesOrigin(request, response) ? ['origin'] : []),
   ];
 }

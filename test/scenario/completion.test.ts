@@ -160,7 +160,8 @@ describe('a transfer from a legacy origin whose last reader has left', () => {
     open({ resumeAttempts: 1 }, { originRanges: 'never' });
     const transfer = await leaveAt(3000);
     transfer.cutAt(4000);
-    await proxy.clock.whenPending(1);
+    // The pause before it is resumed, and the next look at a transfer that nobody reads.
+    await proxy.clock.whenPending(2);
     proxy.clock.advance(100);
     await origin.give();
     await proxy.fillsEnded(1);

@@ -247,7 +247,8 @@ describe('selectBeforeLength against selectRanges', () => {
       fc.property(fc.integer({ min: 1, max: 40 }), rangeSpec(45), (sizeBytes, spec) => {
         const early = selectBeforeLength([spec]);
         if (early.kind === 'needs-length') return;
-        const promised = early.kind === 'span' ? early.span : { start: 0, end: max };
+        const promised =
+          early.kind === 'span' ? early.span : { start: early.kind === 'live' ? early.first : 0, end: max };
         const selection = selectRanges([spec], sizeBytes, { coalesceGapBytes: 0 });
         const selected = selection.kind === 'partial' ? selection.spans[0] : undefined;
         const end = Math.min(promised.end, sizeBytes);

@@ -214,11 +214,14 @@ describe('the work of parseRange', () => {
 
 describe('selectBeforeLength', () => {
   const rows: readonly (readonly [specs: readonly RangeSpec[], selection: ReturnType<typeof selectBeforeLength>])[] = [
-    [[closed(0, 0)], { kind: 'span', span: { start: 0, end: 1 } }],
-    [[closed(5, 9)], { kind: 'span', span: { start: 5, end: 10 } }],
-    [[closed(5, max - 1)], { kind: 'span', span: { start: 5, end: max } }],
-    [[closed(5, max)], { kind: 'needs-length' }],
-    [[closed(max, max)], { kind: 'needs-length' }],
+    [[closed(0, 0)], { kind: 'span', span: { start: 0, end: 1 }, asksLength: true }],
+    [[closed(0, 1)], { kind: 'span', span: { start: 0, end: 2 }, asksLength: true }],
+    [[closed(0, 2)], { kind: 'span', span: { start: 0, end: 3 }, asksLength: false }],
+    [[closed(1, 1)], { kind: 'span', span: { start: 1, end: 2 }, asksLength: false }],
+    [[closed(5, 9)], { kind: 'span', span: { start: 5, end: 10 }, asksLength: false }],
+    [[closed(5, max - 1)], { kind: 'span', span: { start: 5, end: max }, asksLength: false }],
+    [[closed(5, max)], { kind: 'live', first: 5 }],
+    [[closed(max, max)], { kind: 'live', first: max }],
     [[open(0)], { kind: 'from-start' }],
     [[open(1)], { kind: 'needs-length' }],
     [[suffix(0)], { kind: 'needs-length' }],

@@ -50,6 +50,16 @@ describe('decideStoring, RFC 9111 §3', () => {
     [[fresh, 'Vary: *'], 'vary-star'],
     [[fresh, 'Vary: Foo, *'], 'vary-star'],
     [[fresh, 'Vary: Foo', 'Vary: , *'], 'vary-star'],
+    // A live stream has no end; a lifetime that the origin states says otherwise.
+    [[lastModified, 'Content-Type: multipart/x-mixed-replace; boundary=frame'], 'stream'],
+    [['ETag: "a"', 'Content-Type: Text/Event-Stream ;charset=utf-8'], 'stream'],
+    [['ETag: "a"', 'icy-metaint: 16000'], 'stream'],
+    [['ETag: "a"', 'icy-br: 128', 'Content-Length: 2147483647'], 'stream'],
+    [['ETag: "a"', 'Cache-Control: no-cache', 'ice-audio-info: bitrate=128'], 'stream'],
+    [['ETag: "a"', 'Cache-Control: max-age=0', 'Content-Type: text/event-stream'], 'stream'],
+    [[fresh, 'Content-Type: text/event-stream'], 'store'],
+    [['ETag: "a"', 'Content-Type: multipart/mixed; boundary=x'], 'store'],
+    [['ETag: "a"', 'Content-Type: audio/mpeg', 'icycle: 1'], 'store'],
     // §7.3: Set-Cookie does not prevent storing a response for which the origin states a lifetime.
     [[fresh, 'Set-Cookie: a=b'], 'store'],
     [['Cache-Control: public, s-maxage=60', 'Set-Cookie: a=b'], 'store'],

@@ -16,7 +16,7 @@ import type { StoredEntry } from '../../store/store.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { isBeyondLimit, refusalAppliesTo, type UnreadTransfers } from '../fill/fill-scheduler.ts';
 import type { Fleet, Lease } from '../fleet.ts';
-import type { CachePolicy, FillPolicy, Inquiry } from '../inquiry.ts';
+import { type CachePolicy, type FillPolicy, type Inquiry, wantsAll } from '../inquiry.ts';
 import { decideReuseFor, type FetchPlan, mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { type ExchangeFunction, type FetchResult, Flight, Revocation, Steps } from './flight.ts';
 
@@ -231,16 +231,25 @@ export function selectFlight(
 
 /**
  * Whether a later request may join an open generation of its variant, by the rules for stored responses (RFC 9111 §4). Where the
- * origin says nothing about freshness, an arriving response counts as current: it is fetched once for all requests.
+ * origin says nothing about freshness, an arriving response counts as current for some seconds: it is fetched once for all requests.
+ * After that, a request for all of it could begin with the past of a live stream.
  */
-function mayJoinGeneration(generation: Pick<OpenGeneration, 'response'>, inquiry: Inquiry, now: number): boolean {
-  if (!mayBeServedTo(generation.response, inquiry)) return false;
-  const reuse = decideReuseFor(inquiry, generation.response, now);
-  if (reuse.kind !== 'validate') return true;
-  const { isInvalid, expiredAt } = generation.response;
-  if (reuse.reason !== 'stale' || isInvalid === true || expiredAt !== undefined) return false;
-  return freshnessLifetime(generation.response, inquiry.policy).source === 'none';
+function mayJoinGeneration(
+  { response, sizeBytes }: Pick<OpenGeneration, 'response' | 'sizeBytes'>,
+  inquiry: Inquiry,
+  now: number,
+): boolean {
+  if (!mayBeServedTo(response, inquiry)) return false;
+  const isCurrent = now - response.responseAt < currentMs;
+  const isOfNone = () => freshnessLifetime(response, inquiry.policy).source === 'none';
+  const reuse = decideReuseFor(inquiry, response, now);
+  if (reuse.kind !== 'validate') return isCurrent || sizeBytes !== undefined || !wantsAll(inquiry) || !isOfNone();
+  if (reuse.reason !== 'stale' || response.isInvalid === true || response.expiredAt !== undefined) return false;
+  return isCurrent && isOfNone();
 }
+
+/** How long a response without any freshness counts as current from its head on, in milliseconds. */
+const currentMs = 5_000;
 
 /** Checks whether a response may be given to a request that has waited for it. */
 export function mayShareWithWaiter(response: StoredResponse, inquiry: Inquiry, now: number): boolean {

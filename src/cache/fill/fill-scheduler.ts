@@ -7,7 +7,15 @@ import { type Span, SpanSet } from '../../bytes/span.ts';
 import type { Clock } from '../../http/clock.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { ChargedClients } from '../../origin/origin.ts';
-import { chargeTo, decideUnread, type FillPolicy, growsOpenRanges, mayComplete } from '../inquiry.ts';
+import {
+  chargeTo,
+  decideUnread,
+  type FillPolicy,
+  growsOpenRanges,
+  mayBeEndless,
+  mayComplete,
+  unreadLookMs,
+} from '../inquiry.ts';
 import type { BlockKeeper } from './blocks.ts';
 import { decideFetch, isComing, nearestFill, nextPart, type Outlook, repeatedBytes } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } from './fill.ts';
@@ -98,6 +106,8 @@ export class FillScheduler implements FillHost {
   readonly #rules: FillSchedulerRules;
   readonly #host: FillSchedulerHost;
   readonly #running = new Set<Fill>();
+  /** Fills that go on unread, with the function that cancels the next look at each. */
+  readonly #watched = new Map<Fill, () => void>();
   /** Bytes that the origin has sent in fills that have ended. */
   #receivedBefore = 0;
   readonly #witness = new Witness();
@@ -281,11 +291,29 @@ export class FillScheduler implements FillHost {
       if (isDone || !this.isUnread(fill)) continue;
       // Bytes that the store does not take are of no use later.
       const isOfUse = this.#host.keeper.isStoring && this.#decideUnread(fill) === 'finish';
-      if (isOfUse && this.#mayGoOnUnread(fill)) continue;
-      const error = new ProxyError('client_gone', { detail: 'no client reads it any more' });
-      if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
-      else fill.stop(error);
+      if (isOfUse && this.#mayGoOnUnread(fill)) this.#watch(fill);
+      else this.#endUnread(fill);
     }
+  }
+
+  #endUnread(fill: Fill): void {
+    const error = new ProxyError('client_gone', { detail: 'no client reads it any more' });
+    if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
+    else fill.stop(error);
+  }
+
+  /** Looks at a fill that goes on unread from time to time, and ends it where it may be endless. */
+  #watch(fill: Fill, unreadMs = unreadLookMs): void {
+    if (this.#watched.has(fill)) return;
+    const { received } = fill;
+    const look = () => {
+      this.#watched.delete(fill);
+      if (!this.isUnread(fill)) return;
+      const progress = { bytes: fill.received - received, unreadMs };
+      if (mayBeEndless({ leftBytes: this.#leftBytes(fill) }, progress)) this.#endUnread(fill);
+      else this.#watch(fill, unreadMs + unreadLookMs);
+    };
+    this.#watched.set(fill, this.#rules.clock.after(unreadLookMs, look));
   }
 
   /** Fetches absent bytes that no reader wants, where the policy says so and no fill runs. They are charged to `client`. */
@@ -499,9 +527,14 @@ export class FillScheduler implements FillHost {
   #decideUnread(fill?: Fill): 'finish' | 'stop' {
     const { policy, source } = this.#rules;
     const { sizeBytes } = this.#host;
-    const limit = fill === undefined || fill.limit === Number.POSITIVE_INFINITY ? sizeBytes : fill.limit;
-    const leftBytes = limit === undefined || fill === undefined ? undefined : limit - fill.frontier;
+    const leftBytes = fill === undefined ? undefined : this.#leftBytes(fill);
     return decideUnread(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
+  }
+
+  /** Bytes that a fill has yet to bring; undefined while unknown. */
+  #leftBytes({ limit, frontier }: Fill): number | undefined {
+    const end = limit === Number.POSITIVE_INFINITY ? this.#host.sizeBytes : limit;
+    return end === undefined ? undefined : end - frontier;
   }
 
   #start({ start, end }: Span, charged: ChargedClients, first?: Part, isPart = false): Fill {
@@ -546,6 +579,8 @@ export class FillScheduler implements FillHost {
       await this.#noteFault(fill, error);
     }
     this.#running.delete(fill);
+    this.#watched.get(fill)?.();
+    this.#watched.delete(fill);
     this.#receivedBefore += fill.received;
     this.#rules.unread.forget(fill.charged.client, fill);
     const { received: bytes, resumptions, isPart } = fill;

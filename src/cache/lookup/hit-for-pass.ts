@@ -16,6 +16,7 @@ const reasonsOfResponse = new Set([
   'no-store',
   'private',
   'set-cookie',
+  'stream',
   'vary-star',
   'close-delimited',
   'too-large',

@@ -309,6 +309,7 @@ const refusals: Readonly<Record<string, string>> = {
   'set-cookie': 'it has Set-Cookie (cache.setCookie)',
   status: 'its status is not stored',
   stopped: 'no client waited for it any more',
+  stream: 'it is a live stream, without a lifetime that the origin states',
   'store-unavailable': 'the store could not take it',
   unread: 'it arrived in a background revalidation, and no client waited for it (fill)',
   'too-large': 'it is larger than the store takes (store.maxObjectSizeBytes)',

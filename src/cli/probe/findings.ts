@@ -9,7 +9,7 @@ import { selectReprDigest } from '../../semantics/digest.ts';
 import { ageSeconds, type Freshness, freshnessLifetime, isExplicit, lifetimeField } from '../../semantics/freshness.ts';
 import { type IdentityRules, identityParts, permitsSharing } from '../../semantics/identity.ts';
 import { parseContentRange } from '../../semantics/range.ts';
-import { decideStoring, type StoringPolicy } from '../../semantics/storing.ts';
+import { decideStoring, isLiveStream, type StoringPolicy } from '../../semantics/storing.ts';
 import { effectiveEntityTag, parseEntityTag, strongValidator } from '../../semantics/validator.ts';
 import { varyNames } from '../../semantics/vary.ts';
 import { describeRefusal } from '../admin/explain-text.ts';
@@ -33,6 +33,7 @@ export function findAll(observations: Observations, policy: CachingPolicy, conne
   return [
     answerFinding(observations),
     lengthFinding(observations),
+    ...headFindings(observations),
     ...findRanges(observations),
     ...findValidators(observations),
     ...findCaching(observations, policy),
@@ -69,8 +70,36 @@ function answerFinding({ whole, head }: Observations): Finding {
   };
 }
 
+/** Says that a HEAD tells no length, which some clients need before they ask for ranges. */
+function headFindings({ whole, head }: Observations): Finding[] {
+  if (head?.kind !== 'answer' || head.status !== 200 || hasField(head.fields, 'content-length')) return [];
+  if (isLiveStream(whole.fields)) return [];
+  return [
+    {
+      topic: 'head',
+      found: 'no-length',
+      isLack: true,
+      fact: 'the answer to HEAD has no length',
+      remedy:
+        'answers HEAD without a length until the body is stored; with "fetch" it fetches the body for it, for clients such as GDAL that ask for the length first, and each HEAD can cost a whole body',
+      options: ['fill.headLength'],
+    },
+  ];
+}
+
 function lengthFinding({ whole }: Observations): Finding {
   const topic = 'length';
+  if (isLiveStream(whole.fields)) {
+    const invented =
+      whole.sizeBytes === undefined ? '' : `, so the ${whole.sizeBytes} bytes that it states are invented`;
+    return {
+      topic,
+      found: 'stream',
+      isLack: false,
+      fact: `none: by its kind it is a live stream${invented}`,
+      remedy: 'passes it on to each client from its live point, whatever its Range, and ends it with its client',
+    };
+  }
   switch (whole.framing) {
     case 'length': {
       const bytes = whole.sizeBytes ?? 0;
@@ -86,7 +115,7 @@ function lengthFinding({ whole }: Observations): Finding {
         isLack: true,
         fact: 'not stated beforehand (chunked)',
         remedy:
-          'answers a range with a last byte as soon as its bytes have arrived; other ranges wait for the length, which is known once the body is stored',
+          'answers a range with a last byte as soon as its bytes have arrived; other ranges wait for the length, which is known once the body is stored, and get the whole from its start where it does not come in time',
         options: ['fill.lengthWaitSeconds'],
       };
     case 'close':
@@ -107,7 +136,7 @@ function lengthFinding({ whole }: Observations): Finding {
         isLack: true,
         fact: 'not stated beforehand: the end of the connection ends it',
         remedy:
-          'stores it where the connection was closed in order, not where it broke off; answers a range with a last byte as soon as its bytes have arrived; other ranges wait for the length, which is known once the body is stored',
+          'stores it where the connection was closed in order, not where it broke off; answers a range with a last byte as soon as its bytes have arrived; other ranges wait for the length, which is known once the body is stored, and get the whole from its start where it does not come in time',
         options: ['origin.closeDelimited', 'fill.lengthWaitSeconds'],
       };
   }
@@ -155,6 +184,7 @@ export interface Finding {
   readonly topic:
     | 'answer'
     | 'length'
+    | 'head'
     | 'ranges'
     | 'suffix'
     | 'if-range'

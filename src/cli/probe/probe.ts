@@ -191,6 +191,7 @@ function sectionOf({ topic, fact, remedy, options = [] }: Finding): Section {
 const topicNames: Readonly<Record<Finding['topic'], string>> = {
   answer: 'answer',
   length: 'length',
+  head: 'HEAD',
   ranges: 'ranges',
   suffix: 'last bytes',
   'if-range': 'If-Range',

@@ -68,7 +68,8 @@ function sendFilm(request: IncomingMessage, response: ServerResponse, fields: Re
     response.setHeader(name, value);
   if (ifNoneMatch !== undefined && ifNoneMatch === fields['etag']) return void response.writeHead(304).end();
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
-  if (range === undefined || (ifRange !== undefined && ifRange !== fields['etag'])) return void response.end(film);
+  if (range === undefined || (ifRange !== undefined && ifRange !== fields['etag']))
+    return void response.setHeader('content-length', film.length).end(film);
   const start = first === '' ? film.length - Number(last) : Number(first);
   const end = first === '' || last === '' ? film.length : Number(last) + 1;
   response.setHeader('content-range', `bytes ${start}-${end - 1}/${film.length}`);
@@ -109,6 +110,7 @@ describe('the findings of a probe', () => {
       'a legacy origin',
       (_, response) => response.end(film),
       {
+        head: '!no-length',
         ranges: '!none',
         suffix: undefined,
         'if-range': undefined,
@@ -189,7 +191,14 @@ describe('the findings of a probe', () => {
         response.writeHead(200, good).write('x');
         response.end('y');
       },
-      { length: '!unknown', ranges: '!none', suffix: undefined, 'if-range': undefined, validation: '!ignored' },
+      {
+        length: '!unknown',
+        head: '!no-length',
+        ranges: '!none',
+        suffix: undefined,
+        'if-range': undefined,
+        validation: '!ignored',
+      },
     ],
     [
       'no HEAD',
@@ -276,6 +285,22 @@ describe('the findings of a probe', () => {
     expect(await findingsOf(answer)).toEqual(Object.fromEntries(want));
   });
 
+  it.each([
+    ['a camera', { 'content-type': 'multipart/x-mixed-replace; boundary=frame' }],
+    [
+      'a station with an invented length',
+      { 'content-type': 'audio/mpeg', 'icy-br': '128', 'content-length': '2147483647' },
+    ],
+  ])('a live stream: %s', async (_what, fields) => {
+    const found = await findingsOf((request, response) => {
+      response.writeHead(200, fields);
+      if (request.method === 'HEAD') response.end();
+      else response.write('x');
+    });
+    expect(found).toMatchObject({ length: 'stream', storing: '!stream' });
+    expect(found['head']).toBeUndefined();
+  });
+
   it('a response that is delimited by the end of the connection', async () => {
     const found = await findingsOf((request) => {
       request.socket.end('HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc');
@@ -309,7 +334,7 @@ describe('the output of a probe', () => {
       '\nranges       none: asked for one byte it sends the whole (200)\n             Rangeway fetches',
     );
     expect(stdout).toContain('(cache.ownEntityTags)');
-    expect(stdout).toMatch(/\n\nin short {5}missing: ranges, validator, freshness\n$/);
+    expect(stdout).toMatch(/\n\nin short {5}missing: HEAD, ranges, validator, freshness\n$/);
   });
 
   it('says that nothing is missing', async () => {
