@@ -18,6 +18,7 @@ import {
   formatLiveRange,
   type RangeSpec,
   selectBeforeLength,
+  withoutByteRange,
 } from '../semantics/range.ts';
 import { isLiveStream } from '../semantics/storing.ts';
 import { type BodyPart, bodyOfParts, sizeOfParts, unreadBody } from './pieces.ts';
@@ -241,7 +242,8 @@ const conditions = new Set(['if-match', 'if-none-match', 'if-modified-since', 'i
 /** Makes the response of a relayed one. Closes the origin's body where it is not sent. */
 function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context: DeliveryContext): ProxyResponse {
   const { response } = answer.relay;
-  const passed = withCacheStatus(response.fields, formatCacheStatus(answer.status));
+  const own = response.status === 200 || response.status === 203 ? withoutByteRange(response.fields) : response.fields;
+  const passed = withCacheStatus(own, formatCacheStatus(answer.status));
   const fields = givesRanges(request, answer) ? withField(passed, 'accept-ranges', 'bytes') : passed;
   const selection = selectRelay(request, answer, context);
   switch (selection.kind) {

@@ -5,7 +5,7 @@
 
 import rangeParser from 'range-parser';
 import { type Span, spanSize } from '../bytes/span.ts';
-import { listMembers } from '../http/fields.ts';
+import { type Field, type Fields, fieldLines, fieldValue, listMembers } from '../http/fields.ts';
 
 /**
  * One range-spec of the bytes unit, with inclusive ends as on the wire (RFC 9110 §14.1.2). All numbers are safe integers; a
@@ -321,6 +321,43 @@ export function parseContentRange(value: string): ContentRange | undefined {
   if (span.start >= span.end || !Number.isSafeInteger(span.end)) return undefined;
   if (sizeBytes !== undefined && (sizeBytes < span.end || !Number.isSafeInteger(sizeBytes))) return undefined;
   return { span, sizeBytes };
+}
+
+/**
+ * Checks whether a response says of itself that its content is only a part, whatever its status: by a Content-Range in bytes that does
+ * not cover all of the content, or by the media type of several parts. In a 200 these fields have no meaning (RFC 9110 §14.4), but
+ * servers that send a part as a 200 send them. Content-Range in other units is the application's own. `sizeBytes` is the length of the
+ * content; undefined where it is not stated.
+ */
+export function statesPart(fields: Fields, sizeBytes: number | undefined): boolean {
+  if (multipartType.test(fieldValue(fields, 'content-type') ?? '')) return true;
+  const [value, ...more] = fieldLines(fields, 'content-range').filter(isOfBytes);
+  if (value === undefined) return false;
+  const wholeBytes = parseUnsatisfiedRange(value) ?? wholeOf(parseContentRange(value));
+  return more.length > 0 || wholeBytes === undefined || (sizeBytes !== undefined && sizeBytes !== wholeBytes);
+}
+
+/** Checks whether the Content-Range of a 206 and the length of its content say that it holds the whole. */
+export function holdsWhole(fields: Fields, sizeBytes: number | undefined): sizeBytes is number {
+  const [value = '', ...more] = fieldLines(fields, 'content-range');
+  return more.length === 0 && sizeBytes !== undefined && wholeOf(parseContentRange(value)) === sizeBytes;
+}
+
+const multipartType = /^multipart\/byteranges[ \t]*(?:;|$)/i;
+
+function isOfBytes(contentRangeValue: string): boolean {
+  return /^bytes[ \t]/i.test(contentRangeValue);
+}
+
+/** The length of the whole where a range is all of it; undefined otherwise. */
+function wholeOf(range: ContentRange | undefined): number | undefined {
+  return range?.span.start === 0 && range.span.end === range.sizeBytes ? range.sizeBytes : undefined;
+}
+
+/** Returns the fields without a Content-Range in bytes, which only a 206 or 416 may have (RFC 9110 §14.4); the same array where there is none. */
+export function withoutByteRange(fields: Fields): Fields {
+  const isRange = ([name, value]: Field) => name === 'content-range' && isOfBytes(value);
+  return fields.some(isRange) ? fields.filter((field) => !isRange(field)) : fields;
 }
 
 /** The representation that the parts belong to. */

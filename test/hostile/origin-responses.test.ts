@@ -269,13 +269,13 @@ const bodies: readonly Row[] = [
   [
     '206 to a request without Range',
     `HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\ngood`,
-    '502',
+    '206 good',
     'fresh',
   ],
   [
     '206 whose Content-Range differs from its body',
     `HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nContent-Range: bytes 0-8/9\r\nContent-Length: 4\r\n\r\ngood`,
-    '502',
+    '206 good',
     'fresh',
   ],
   [
@@ -284,11 +284,22 @@ const bodies: readonly Row[] = [
     '416 good',
     'fresh',
   ],
-  ['Content-Range on a 200', `${head('Content-Range: bytes 0-3/9', 'Content-Length: 4')}good`, '200 good', 'stored'],
+  [
+    'Content-Range of a part on a 200',
+    `${head('Content-Range: bytes 0-3/9', 'Content-Length: 4')}good`,
+    '200 good',
+    'fresh',
+  ],
+  [
+    'Content-Range of a whole on a 200',
+    `${head('Content-Range: bytes 0-3/4', 'Content-Length: 4')}good`,
+    '200 good',
+    'stored',
+  ],
   [
     'multipart/byteranges to a request without Range',
     `HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nContent-Type: multipart/byteranges; boundary=a\r\nContent-Length: 4\r\n\r\ngood`,
-    '502',
+    '206 good',
     'fresh',
   ],
 ];

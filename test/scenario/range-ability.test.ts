@@ -135,14 +135,14 @@ describe('a 206 that cannot be combined with other parts', () => {
   ])('because it %s is no lie: the whole is fetched and stored', async (_name, twist) => {
     const client = sendCold();
     await origin.give(twist);
-    await origin.give((honest) => twist({ ...honest, status: 200 }));
+    await origin.give((honest) => without(twist(honest), 'content-range'));
     await expectCold(client);
     expect(origin.asked).toEqual(['bytes=4096-5119', 'whole']);
     expect(originEvents()).toEqual([]);
     for (let files = 0; files < 2; files += 1) {
       const other = sendCold();
       await origin.give(twist);
-      await origin.give((honest) => twist({ ...honest, status: 200 }));
+      await origin.give((honest) => without(twist(honest), 'content-range'));
       await expectCold(other);
     }
     const next = sendCold();

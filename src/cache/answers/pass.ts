@@ -5,6 +5,7 @@
 
 import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import type { OriginResponse } from '../../origin/origin.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import type { ForwardReason } from '../../semantics/cache-status.ts';
 import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
@@ -12,6 +13,7 @@ import { freshnessLifetime, isExplicit } from '../../semantics/freshness.ts';
 import { mayAddLength } from '../../semantics/head-length.ts';
 import { resolveOwn } from '../../semantics/invalidation.ts';
 import { isMethodOverride, isSafeMethod } from '../../semantics/method.ts';
+import { statesPart } from '../../semantics/range.ts';
 import { decideReuse } from '../../semantics/reuse.ts';
 import { isForOneClient } from '../../semantics/storing.ts';
 import { compareVersions } from '../../semantics/validator.ts';
@@ -113,7 +115,8 @@ export class Pass {
       onInterim,
       charged,
     });
-    return { response, requestAt, responseAt: this.#context.clock.now(), charged };
+    const part = asPart(request, response);
+    return { response: part, requestAt, responseAt: this.#context.clock.now(), charged };
   }
 
   /** Invalidates after an unsafe method (RFC 9111 §4.4); updates the stored response to GET after a HEAD (§4.3.5). */
@@ -128,6 +131,14 @@ export class Pass {
       throw thrown;
     }
   }
+}
+
+/** Returns a part that the origin sends as the whole, to a request with Range, as the 206 that it is. Nothing may be cut out of it. */
+function asPart({ method, fields }: Inquiry['request'], response: OriginResponse): OriginResponse {
+  const isWhole = response.status === 200 || response.status === 203;
+  const isPart =
+    isWhole && method === 'GET' && hasField(fields, 'range') && statesPart(response.fields, response.sizeBytes);
+  return isPart ? { ...response, status: 206 } : response;
 }
 
 /**

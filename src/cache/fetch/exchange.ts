@@ -12,6 +12,7 @@ import { type Fields, fieldValue, hasField, withoutFields } from '../../http/fie
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { Fragment, StoredResponse } from '../../http/stored-response.ts';
+import type { OriginResponse } from '../../origin/origin.ts';
 import { contentDigestFields, selectContentDigest } from '../../semantics/digest.ts';
 import {
   fieldsBesidesValidity,
@@ -28,6 +29,7 @@ import {
   parseUnsatisfiedRange,
   type RangeSpec,
   selectRanges,
+  statesPart,
 } from '../../semantics/range.ts';
 import { decideReuse } from '../../semantics/reuse.ts';
 import { isForAuthorized, personalFields } from '../../semantics/storing.ts';
@@ -39,7 +41,18 @@ import type { Clearance, FetchResult, Kept } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
 import { gather, ResumedBody } from '../fill/arrived-generation.ts';
 import { commit } from '../fill/commit.ts';
-import { isPastEnd, isWholeRange, isWrongPart, selectFirstPart, selectFirstRange } from '../fill/fetch-decision.ts';
+import {
+  asWhole,
+  doubtWhole,
+  isPastEnd,
+  isWholeRange,
+  isWholeStatus,
+  isWrongPart,
+  selectFirstPart,
+  selectFirstRange,
+  type WholeDoubt,
+  wholeInsteadOf,
+} from '../fill/fetch-decision.ts';
 import type { Part } from '../fill/part-source.ts';
 import {
   type CachePolicy,
@@ -48,6 +61,7 @@ import {
   decideUnread,
   fillFields,
   hasPrecondition,
+  hasRange,
   type Inquiry,
   rangeSpecs,
 } from '../inquiry.ts';
@@ -249,17 +263,22 @@ async function on200(
   clearance: Clearance,
   part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'hasSureEnd' | 'digest'>,
 ): Promise<FetchResult> {
-  const { sizeBytes } = original.response;
-  let received = original;
+  let received = withResponse(original, asWhole(original.response));
+  const { sizeBytes } = received.response;
   try {
     const reason = refusalToStore(inquiry, validated, received);
+    if (reason === unaskedPart && hasRange(inquiry)) {
+      // The client's own range is of more use to it than a part that nobody has asked for.
+      received.response.body.close();
+      return { kind: 'unusable', reason };
+    }
     if (reason !== undefined) return await relayWith(context, inquiry, validated, received, reason);
     if (validated === undefined && part === undefined && isOneBlock(sizeBytes, context.store.blockSizeBytes)) {
-      const { body } = original.response;
+      const { body } = received.response;
       const gathered = await gather(body, sizeBytes);
       const arrived = gathered instanceof Uint8Array && openArrived(context, inquiry, received, gathered, clearance);
       if (arrived) return { kind: 'generation', generation: arrived, personal: personalOf(received, inquiry) };
-      received = withBody(original, gathered instanceof Uint8Array ? new ResumedBody([gathered], body) : gathered);
+      received = withBody(received, gathered instanceof Uint8Array ? new ResumedBody([gathered], body) : gathered);
     }
     const whole = { from: 0, end: sizeBytes, isWhole: true, hasSureEnd: false, digest: undefined };
     const { charged } = received;
@@ -286,7 +305,11 @@ function isOneBlock(sizeBytes: number | undefined, blockSizeBytes: number): size
 }
 
 function withBody(received: Received, body: BodyStream): Received {
-  return { ...received, response: { ...received.response, body } };
+  return withResponse(received, { ...received.response, body });
+}
+
+function withResponse(received: Received, response: OriginResponse): Received {
+  return response === received.response ? received : { ...received, response };
 }
 
 /** Turns the response to a POST into a fetch result for `inquiry`, the GET that the response also answers. Never rejects. */
@@ -327,7 +350,10 @@ function isSuccessor(status: number, reason: string): boolean {
   return reason !== 'authorization' && status !== 304 && (status < 400 || status === 404 || status === 410);
 }
 
-/** Why a response is not stored; undefined where it is. Throws `ProxyError` for a 206 or 304 that answers another request. */
+/** The response is a part, to a request without Range. It is passed on, and says nothing about other resources of the origin. */
+const unaskedPart = 'unasked-part';
+
+/** Why a response is not stored; undefined where it is. Throws `ProxyError` for a 304 that answers another request. */
 function refusalToStore(
   inquiry: Inquiry,
   validated: StoredEntry | undefined,
@@ -335,11 +361,11 @@ function refusalToStore(
 ): string | undefined {
   const { originFields, policy, rangeSupport, isBackground } = inquiry;
   const { status, fields, framing, sizeBytes } = response;
-  if (status === 206) rangeSupport.distrust('it sent a part that was not asked for');
+  if (status === 206 || (isWholeStatus(status) && statesPart(fields, sizeBytes))) return unaskedPart;
   // The request had no condition, so the origin did not go by its fields. The 304 is right for the client, which has a copy.
   if (status === 304 && canUseNotModified(originFields, fields, responseAt)) return 'status';
-  if (status === 206 || status === 304) {
-    throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
+  if (status === 304) {
+    throw new ProxyError('origin_ill_framed', { detail: 'status 304 to a request without a condition' });
   }
   const decision = decideStoringFor(inquiry, { status, fields, responseAt });
   if (decision.kind === 'refuse') return decision.reason;
@@ -433,11 +459,15 @@ async function on206(
   context: ExchangeContext,
   inquiry: Inquiry,
   requested: RangeSpec,
-  received: Received,
+  answer: Received,
   clearance: Clearance,
 ): Promise<FetchResult> {
-  const { response, responseAt } = received;
   const { rangeSupport } = inquiry;
+  const received = withResponse(answer, wholeInsteadOf(requested, answer.response));
+  const { response, responseAt } = received;
+  const knownBytes = isWholeStatus(response.status) ? await findKnownLength(context, inquiry) : undefined;
+  const doubt = isWholeStatus(response.status) ? doubtWhole(requested, response, knownBytes) : undefined;
+  if (doubt !== undefined) return await askAgain(context, inquiry, received, doubt, clearance);
   // A 200 shows nothing about ranges where the range is the whole, or the representation has no bytes.
   if (response.status === 200 && !isWholeRange(requested, response.sizeBytes)) rangeSupport.noteWhole();
   if (response.status === 416) return await on416(context, inquiry, received, clearance);
@@ -463,6 +493,29 @@ async function on206(
   // The part is not stored, and it holds other bytes than the client wants.
   response.body.close();
   return { kind: 'unusable', reason: result.reason };
+}
+
+/** The length of the whole as a stored response states it; undefined where none does. */
+async function findKnownLength({ store }: ExchangeContext, inquiry: Inquiry): Promise<number | undefined> {
+  const stored = (await store.find(inquiry.key)).find(({ metadata }) => mayBeServedTo(metadata, inquiry));
+  return stored?.metadata.fragment?.wholeBytes ?? stored?.sizeBytes;
+}
+
+/** Asks for the whole without Range, because a response that should be the whole may be a part. */
+async function askAgain(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  { response }: Received,
+  doubt: WholeDoubt,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  response.body.close();
+  const whole = await ask(context, inquiry, [], clearance);
+  const { status, sizeBytes } = whole.response;
+  const isWhole = isWholeStatus(status);
+  if (doubt.isStated || (isWhole && sizeBytes !== response.sizeBytes)) inquiry.rangeSupport.refuse(doubt.reason);
+  else if (isWhole) inquiry.rangeSupport.noteWhole();
+  return await on200(context, inquiry, undefined, whole, clearance);
 }
 
 /** Fields of a 206 that describe the part and not the whole. */

@@ -12,6 +12,7 @@ import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
 import { selectReprDigest } from '../../semantics/digest.ts';
 import { freshened } from '../../semantics/freshen.ts';
 import { groupTag, parseCacheGroups, parseTags, spellingTag, storedTag } from '../../semantics/invalidation.ts';
+import { withoutByteRange } from '../../semantics/range.ts';
 import { storableFields } from '../../semantics/storing.ts';
 import { impliedVary, nominatedFields, selectedValues, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
 import { type EntryWriter, type Store, type StoredEntry, type StoreFault, toStoreFault } from '../../store/store.ts';
@@ -297,7 +298,7 @@ export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: 
   const selected = selectedValues(asked, policy.key);
   const described = {
     status,
-    fields: storableFields(fields, responseAt, policy),
+    fields: storableFields(status === 206 ? fields : withoutByteRange(fields), responseAt, policy),
     nominated: ownValues(nominatedFields(fields, asked, impliedVary(asked, fields))),
     ...(selected === undefined ? {} : { selected: ownValues(selected) }),
     requestAt,

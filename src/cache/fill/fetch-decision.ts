@@ -7,7 +7,14 @@ import type { Span, SpanSet } from '../../bytes/span.ts';
 import { fieldValue } from '../../http/fields.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
 import type { RangeFault } from '../../origin/range-ability.ts';
-import { type ContentRange, parseContentRange, type RangeSpec } from '../../semantics/range.ts';
+import {
+  type ContentRange,
+  holdsWhole,
+  parseContentRange,
+  type RangeSpec,
+  statesPart,
+  withoutByteRange,
+} from '../../semantics/range.ts';
 import { strongValidator } from '../../semantics/validator.ts';
 import type { FillPolicy } from '../inquiry.ts';
 
@@ -240,6 +247,64 @@ export function isWholeRange(spec: RangeSpec, sizeBytes: number | undefined): bo
 /** Checks whether a range holds no byte of a representation of this length. */
 export function isPastEnd(spec: RangeSpec, sizeBytes: number): boolean {
   return spec.kind === 'suffix' ? Math.min(spec.length, sizeBytes) === 0 : spec.first >= sizeBytes;
+}
+
+/** Why a response that should be the whole may be a part. `isStated`: it says so itself; otherwise its length raises the suspicion. */
+export interface WholeDoubt {
+  readonly isStated: boolean;
+  readonly reason: string;
+}
+
+/** Checks whether a status is that of the whole: 200, or 203 from a proxy that has transformed it (RFC 9110 §15.3.4). */
+export function isWholeStatus(status: number): boolean {
+  return status === 200 || status === 203;
+}
+
+/**
+ * Returns why a 200 or 203 to a request for a part may hold that part instead of the whole; undefined where nothing speaks for it.
+ * S3-like stores and encrypting proxies send a part like this, and stored as the whole it would be a truncated file. Without
+ * Content-Range, a length that is exactly that of the requested range is suspicious, and one that differs from `knownBytes`, the
+ * length of the whole as another response has stated it.
+ */
+export function doubtWhole(
+  requested: RangeSpec,
+  { status, fields, sizeBytes }: Pick<OriginResponse, 'status' | 'fields' | 'sizeBytes'>,
+  knownBytes: number | undefined,
+): WholeDoubt | undefined {
+  if (statesPart(fields, sizeBytes)) return { isStated: true, reason: `it sent a part with status ${status}` };
+  if (sizeBytes === undefined || sizeBytes === knownBytes) return undefined;
+  const isAsAsked = sizeBytes === requestedBytes(requested, knownBytes);
+  if (!isAsAsked && knownBytes === undefined) return undefined;
+  return { isStated: false, reason: `it sent ${sizeBytes} bytes with status ${status}, which are not the whole` };
+}
+
+/** How many bytes a range selects; undefined where that depends on a length that is not known. */
+function requestedBytes(spec: RangeSpec, knownBytes: number | undefined): number | undefined {
+  switch (spec.kind) {
+    case 'closed':
+      return Math.min(spec.last + 1, knownBytes ?? Number.POSITIVE_INFINITY) - spec.first;
+    case 'open':
+      return knownBytes === undefined ? undefined : knownBytes - spec.first;
+    case 'suffix':
+      return spec.length;
+  }
+}
+
+/** Returns a 206 that holds the whole as the 200 that it is; any other response unchanged. */
+export function asWhole(response: OriginResponse): OriginResponse {
+  const { status, fields, sizeBytes } = response;
+  return status === 206 && holdsWhole(fields, sizeBytes)
+    ? { ...response, status: 200, fields: withoutByteRange(fields) }
+    : response;
+}
+
+/**
+ * Returns a 206 that holds the whole in place of the requested part as the 200 that it is; any other response unchanged. A server
+ * that sends the whole as it was asked for shows that it has ranges, so that response stays a 206.
+ */
+export function wholeInsteadOf(requested: RangeSpec, response: OriginResponse): OriginResponse {
+  const range = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
+  return range !== undefined && isWrongPart(requested, range, response.sizeBytes) ? asWhole(response) : response;
 }
 
 /** Whether a 206 may begin a generation. `fault`: see `RangeFault`. */

@@ -13,11 +13,11 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
 import { type Digest, selectContentDigest, selectReprDigest } from '../../semantics/digest.ts';
-import { formatRange, parseContentRange, type RangeSpec } from '../../semantics/range.ts';
+import { formatRange, parseContentRange, type RangeSpec, statesPart } from '../../semantics/range.ts';
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../../semantics/validator.ts';
 import { fillFields, type Inquiry } from '../inquiry.ts';
-import { isWrongPart } from './fetch-decision.ts';
+import { asWhole, doubtWhole, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
 
 /** Requests the bytes of one generation from the origin. */
 export interface PartSource {
@@ -115,13 +115,14 @@ class OriginPartSource implements PartSource {
       charged,
       signal,
     );
-    const part = this.#acceptPart(received, start);
+    const part = this.#acceptPart(received, { start, end });
     if (part === undefined) received.response.body.close();
     return part;
   }
 
   async fetchWhole(charged: ChargedClients, signal: AbortSignal): Promise<Part> {
-    return this.#acceptWhole(await this.#ask([], charged, signal));
+    const received = await this.#ask([], charged, signal);
+    return this.#acceptWhole({ ...received, response: asWhole(received.response) });
   }
 
   async #ask(added: Fields, charged: ChargedClients, signal: AbortSignal): Promise<Received> {
@@ -144,11 +145,22 @@ class OriginPartSource implements PartSource {
     return { response, requestAt, responseAt: clock.now() };
   }
 
-  #acceptPart(received: Received, start: number): Part | undefined {
+  #acceptPart(answer: Received, { start, end }: Span): Part | undefined {
     const { sizeBytes, inquiry } = this.#options;
     const { rangeSupport } = inquiry;
+    const asked: RangeSpec = { kind: 'closed', first: start, last: end - 1 };
+    const received = { ...answer, response: wholeInsteadOf(asked, answer.response) };
     const { response } = received;
     const { status, fields, body } = response;
+    const doubt = isWholeStatus(status) ? doubtWhole(asked, response, sizeBytes) : undefined;
+    // Another version may have another length. It is the right answer to If-Range.
+    const isOther =
+      doubt?.isStated === false && response.sizeBytes !== end - start && this.#compare(response) === 'other';
+    if (doubt !== undefined && !isOther) {
+      this.#hasLied = true;
+      rangeSupport.refuse(doubt.reason);
+      return undefined;
+    }
     if (status === 200) {
       const whole = this.#acceptWhole(received);
       // Not where the version differs, which has thrown: the whole is then the right answer to If-Range.
@@ -164,7 +176,6 @@ class OriginPartSource implements PartSource {
     const contentRange = fieldValue(fields, 'content-range') ?? '';
     const range = parseContentRange(contentRange);
     const version = this.#compare(response);
-    const asked: RangeSpec = { kind: 'open', first: start };
     const isAnswer = range !== undefined && !isWrongPart(asked, range, response.sizeBytes);
     if (version === 'other' && isAnswer) throw this.#changed(response, 'another validator');
     if (!isAnswer || version !== 'same' || range.sizeBytes !== sizeBytes) {
@@ -190,6 +201,10 @@ class OriginPartSource implements PartSource {
     const { response } = received;
     const { status, body, sizeBytes, framing } = response;
     if (status !== 200) return this.#refuse(response);
+    if (statesPart(response.fields, sizeBytes)) {
+      body.close();
+      throw new ProxyError('origin_failed_rest', { detail: 'a part with status 200 to a request without Range' });
+    }
     const version = this.#compare(response);
     if (version === 'other') throw this.#changed(response, 'another validator');
     // Present blocks may lie behind the arriving bytes, and would be read before the two can be compared (RFC 9111 §3.4).

@@ -287,6 +287,7 @@ export function describeDecision({ kind, reason, directive }: Decision): string 
 const refusals: Readonly<Record<string, string>> = {
   authorization: 'it answers a request with Authorization, and does not say that it may be shared',
   bypass: 'the route sends such requests past the cache',
+  'unasked-part': 'it is a part, though the request had no Range',
   'close-delimited':
     'the end of its connection is its end, and the route does not store such responses (origin.closeDelimited)',
   'digest-mismatch': 'its bytes do not match its digest',
