@@ -5,7 +5,7 @@ import { memoizeByObject } from '../http/collections.ts';
 import { type Field, type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { formatCacheStatus } from '../semantics/cache-status.ts';
-import { contentDigestFields, withReprDigest } from '../semantics/digest.ts';
+import { contentDigestFields, withoutDigestsOfContent, withReprDigest } from '../semantics/digest.ts';
 import { ageSeconds } from '../semantics/freshness.ts';
 
 /** Fields that are not copied: the listener adds Content-Length, and this file adds Accept-Ranges. */
@@ -69,7 +69,7 @@ export function reuseFields(
   const { bodyDigest } = response;
   const reused = ownFields(response, fieldsReplacedInReuse);
   const isPartial = kind === 'partial' || kind === 'multipart';
-  const forwarded = forward(isPartial ? withoutFields(reused, fieldsOfWhole) : reused);
+  const forwarded = forward(isPartial ? partialFields(reused) : reused);
   const fields = sendsDigest && bodyDigest !== undefined ? withReprDigest(forwarded, bodyDigest) : forwarded;
   switch (kind) {
     case 'whole':
@@ -96,13 +96,15 @@ function ownFields(response: StoredResponse, replaced: ReadonlySet<string>): Fie
 }
 
 /** Fields that describe the content of a 200; Content-Range has no meaning in a 200 (RFC 9110 §14.4). */
-const fieldsOfWhole = new Set([...contentDigestFields, 'content-range']);
+const fieldsOfWhole = new Set(['content-range']);
 
 /**
  * Picks the fields of a 206 from those of the 200, without Content-Range; returns the same array for the same fields.
  * Repr-Digest covers the whole in both (RFC 9530 §3), also where the content is multipart/byteranges.
  */
-export const partialFields = memoizeByObject((fields: Fields): Fields => withoutFields(fields, fieldsOfWhole));
+export const partialFields = memoizeByObject(
+  (fields: Fields): Fields => withoutFields(withoutDigestsOfContent(fields), fieldsOfWhole),
+);
 
 /**
  * Picks the fields of a response to HEAD from those of the response to GET. It has no content, and a digest of its content

@@ -30,6 +30,31 @@ const algorithms = [
 /** Digests of the content of one message (RFC 9530 §2, RFC 1864): the digest of a whole is not that of a part. */
 export const contentDigestFields: ReadonlySet<string> = new Set(['content-digest', 'content-md5']);
 
+/** Digests of an object by the services that store it. Their clients compare them with the content of any response, and fail at a part. */
+const objectDigestFields: ReadonlySet<string> = new Set([
+  'x-bz-content-sha1',
+  'x-checksum-md5',
+  'x-checksum-sha1',
+  'x-checksum-sha256',
+  'x-checksum-sha512',
+  'x-cos-hash-crc64ecma',
+  'x-goog-hash',
+  'x-ms-content-crc64',
+  'x-oss-hash-crc64ecma',
+]);
+
+/** Checks whether a field has a digest that clients compare with the content, so that the one of a whole must not stand beside a part. */
+export function isDigestOfContent(name: string): boolean {
+  return contentDigestFields.has(name) || objectDigestFields.has(name) || name.startsWith('x-amz-checksum-');
+}
+
+/** Returns the fields without digests of the content; the same array where there are none. */
+export function withoutDigestsOfContent(fields: Fields): Fields {
+  return fields.some(([name]) => isDigestOfContent(name))
+    ? fields.filter(([name]) => !isDigestOfContent(name))
+    : fields;
+}
+
 /**
  * Returns the digest of the whole representation that a response to GET states. It is in Repr-Digest, also in a 206
  * (RFC 9530 §3), or in Content-Digest of a 200, whose content is the representation. Both cover the bytes with their content

@@ -6,7 +6,7 @@
 import { type Fields, fieldLines, fieldValue, hasField, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { ControlPolicy } from './cache-control.ts';
-import { contentDigestFields } from './digest.ts';
+import { isDigestOfContent } from './digest.ts';
 import { parseHttpDate } from './http-date.ts';
 import { withoutConnectionFields } from './message-forwarding.ts';
 import { type KeepingPolicy, storableFields } from './storing.ts';
@@ -18,12 +18,15 @@ import { varyNames } from './vary.ts';
  * any, covers empty content. Content-Type and the other Content-* fields are updated like any field.
  */
 const fieldsOfTheBytes: ReadonlySet<string> = new Set([
-  ...contentDigestFields,
   'content-encoding',
   'content-length',
   'content-range',
   'repr-digest',
 ]);
+
+function isOfTheBytes(name: string): boolean {
+  return fieldsOfTheBytes.has(name) || isDigestOfContent(name);
+}
 
 /** Fields of a 304 that say that a stored response is current, and for how long. They are the same for every client. */
 const fieldsOfValidity: ReadonlySet<string> = new Set([
@@ -44,7 +47,7 @@ export function validityFields(notModified: Fields, { targetedFields }: ControlP
 /** Picks the end-to-end fields of a 304 that concern neither validity nor the stored bytes. */
 export function fieldsBesidesValidity(notModified: Fields, { targetedFields }: ControlPolicy): Fields {
   return withoutConnectionFields(notModified).filter(
-    ([name]) => !fieldsOfValidity.has(name) && !targetedFields.includes(name) && !fieldsOfTheBytes.has(name),
+    ([name]) => !fieldsOfValidity.has(name) && !targetedFields.includes(name) && !isOfTheBytes(name),
   );
 }
 
@@ -104,7 +107,7 @@ function isSameDate(a: string, b: string, now: number): boolean {
  */
 export function freshenFields(stored: Fields, notModified: Fields, responseAt: number, policy: KeepingPolicy): Fields {
   const fresh = storableFields(notModified, responseAt, policy).filter(
-    ([name]) => !fieldsOfTheBytes.has(name) && !(name === 'etag' && hasField(stored, 'etag')),
+    ([name]) => !isOfTheBytes(name) && !(name === 'etag' && hasField(stored, 'etag')),
   );
   const replaced = new Set(fresh.map(([name]) => name)).add('age');
   return storableFields([...withoutFields(stored, replaced), ...fresh], responseAt, policy);

@@ -292,3 +292,110 @@ describe('a 200 with the Content-Range of a part, to a GET without Range', () =>
     }
   });
 });
+
+/** Compresses the part on the fly, and leaves its Content-Range as it was. The bytes stand for what comes of that. */
+const compressed =
+  (isChunked: boolean): Twist =>
+  (honest) => ({
+    ...honest,
+    ...(honest.status === 206 ? { span: { start: 0, end: 300 }, seed: 7 } : {}),
+    fields: { ...honest.fields, 'content-encoding': 'gzip' },
+    isChunked,
+  });
+
+describe.each([
+  ['chunked', true],
+  ['with the length of what came of it', false],
+])('a part that was compressed by itself, %s', (_name, isChunked) => {
+  it.each<[string, number, number]>([
+    ['bytes=5000-5099', 5000, 5100],
+    ['bytes=0-99', 0, 100],
+    ['bytes=-100', size - 100, size],
+  ])('serves nobody: %s is cut out of the whole, for all who have waited', async (range, start, end) => {
+    const clients = [proxy.send(ranged(range)), proxy.send(ranged(range))];
+    await origin.give(compressed(isChunked));
+    await origin.give((honest) => ({ ...honest, fields: { ...honest.fields, 'content-encoding': 'gzip' } }));
+    for (const client of clients) await expectPart(client, start, end);
+    expect(origin.asked.at(1)).toBe('whole');
+    const other = proxy.send({ ...ranged('bytes=5000-5099'), target: '/other' });
+    await origin.give();
+    await expectPart(other, 5000, 5100);
+    expect(origin.asked.at(-1)).toBe('bytes=4096-5119');
+  });
+
+  it('does not go on with what is stored', async () => {
+    const first = proxy.send(ranged('bytes=0-99'));
+    await origin.give();
+    await first.bytes();
+    await proxy.fillsEnded(1);
+    const client = proxy.send(ranged('bytes=2100-2199'));
+    await origin.give(compressed(isChunked));
+    await origin.give();
+    await expectPart(client, 2100, 2200);
+    expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=2048-3071 if "v1"', 'whole']);
+  });
+});
+
+describe('a coded part with the length of its Content-Range', () => {
+  const coded: Twist = (honest) => ({ ...honest, fields: { ...honest.fields, 'content-encoding': 'gzip' } });
+
+  it('begins a stored response, and the length of the whole is known to a HEAD', async () => {
+    const client = proxy.send(ranged('bytes=5000-5099'));
+    await origin.give(coded);
+    await expectPart(client, 5000, 5100);
+    await proxy.fillsEnded(1);
+    const head = await proxy.send({ method: 'HEAD' }).response;
+    expect(head.body).toMatchObject({ sizeBytes: size });
+    expect(origin.asked).toEqual(['bytes=4096-5119']);
+  });
+});
+
+describe('digests of the whole', () => {
+  const digests = {
+    'content-digest': 'sha-512=:AAAA:',
+    'content-md5': 'rL0Y20zC+Fzt72VPzMSk2A==',
+    'x-amz-checksum-crc32c': 'yZRlqg==',
+    'x-amz-checksum-type': 'FULL_OBJECT',
+    'x-bz-content-sha1': 'da39a3ee5e6b4b0d3255bfef95601890afd80709',
+    'x-goog-hash': 'crc32c=n03x6A==',
+    'x-oss-hash-crc64ecma': '4105580109',
+  };
+  const named = async (client: ReturnType<WholeProxy['send']>) => {
+    const { fields } = await client.response;
+    return fields
+      .map(([name]) => name)
+      .filter((name) => name in digests)
+      .sort();
+  };
+
+  it('stand in a 200, and in no 206 or several parts', async () => {
+    origin.file = { ...origin.file, fields: { ...origin.file.fields, ...digests } };
+    const whole = proxy.send();
+    const joined = proxy.send(ranged('bytes=100-199'));
+    await origin.give();
+    await expectWhole(whole);
+    expect(await named(whole)).toEqual(Object.keys(digests).sort());
+    expect(await named(joined)).toEqual([]);
+    await proxy.fillsEnded(1);
+    for (const range of ['bytes=5000-5099', 'bytes=-1', 'bytes=0-9,5000-5009']) {
+      const part = proxy.send(ranged(range));
+      expect(await part.status()).toBe(206);
+      expect(await named(part)).toEqual([]);
+    }
+    expect(await named(proxy.send())).toEqual(Object.keys(digests).sort());
+  });
+
+  it('are not taken from a part for the whole', async () => {
+    const first = proxy.send(ranged('bytes=0-99'));
+    await origin.give((honest) => ({ ...honest, fields: { ...honest.fields, 'x-amz-checksum-crc32c': 'ofthepart' } }));
+    await first.bytes();
+    await proxy.fillsEnded(1);
+    const rest = proxy.send();
+    const reading = rest.bytes();
+    await origin.give((honest) => ({ ...honest, fields: { ...honest.fields, 'x-goog-hash': 'crc32c=ofthepart' } }));
+    await reading;
+    await proxy.fillsEnded(2);
+    expect(await named(proxy.send())).toEqual([]);
+    expect(proxy.origin.requests).toBe(2);
+  });
+});

@@ -8,12 +8,12 @@
  */
 
 import { hash } from 'node:crypto';
-import { type Fields, fieldValue, hasField, withoutFields } from '../../http/fields.ts';
+import { type Fields, fieldValue, hasField, withField, withoutFields } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { Fragment, StoredResponse } from '../../http/stored-response.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
-import { contentDigestFields, selectContentDigest } from '../../semantics/digest.ts';
+import { selectContentDigest, withoutDigestsOfContent } from '../../semantics/digest.ts';
 import {
   fieldsBesidesValidity,
   freshened,
@@ -44,6 +44,7 @@ import { commit } from '../fill/commit.ts';
 import {
   asWhole,
   doubtWhole,
+  isCodedAlone,
   isPastEnd,
   isWholeRange,
   isWholeStatus,
@@ -440,7 +441,10 @@ async function onTailResponse(
   const { response, responseAt } = received;
   const part = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
   const isFragment =
-    response.status === 206 && part?.sizeBytes !== undefined && !isWrongPart(requested, part, response.sizeBytes);
+    response.status === 206 &&
+    part?.sizeBytes !== undefined &&
+    !isWrongPart(requested, part, response.sizeBytes) &&
+    !isCodedAlone(response);
   if (!isFragment || selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
     return await on206(context, inquiry, requested, received, clearance);
   }
@@ -480,7 +484,7 @@ async function on206(
     return await on200(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
   }
   rangeSupport.noteParts();
-  const fields = withoutFields(response.fields, partFields);
+  const fields = fieldsOfWhole(response.fields, part.sizeBytes);
   const whole = { ...received, response: { ...response, status: 200, fields, sizeBytes: part.sizeBytes } };
   const result = await on200(context, inquiry, undefined, whole, clearance, {
     from: part.span.start,
@@ -518,8 +522,12 @@ async function askAgain(
   return await on200(context, inquiry, undefined, whole, clearance);
 }
 
-/** Fields of a 206 that describe the part and not the whole. */
-const partFields = new Set(['content-range', 'content-length', ...contentDigestFields]);
+/** Returns the fields of the whole, by those of a 206: without what describes the part, and with the length of the whole. */
+function fieldsOfWhole(part: Fields, sizeBytes: number): Fields {
+  return withField(withoutFields(withoutDigestsOfContent(part), rangeOnly), 'content-length', String(sizeBytes));
+}
+
+const rangeOnly = new Set(['content-range']);
 
 /**
  * Handles a 416. It is relayed where it states the length, every range of the client lies outside it, and the client sent no

@@ -17,7 +17,7 @@ import { formatRange, parseContentRange, type RangeSpec, statesPart } from '../.
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../../semantics/validator.ts';
 import { fillFields, type Inquiry } from '../inquiry.ts';
-import { asWhole, doubtWhole, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
+import { asWhole, doubtWhole, isCodedAlone, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
 
 /** Requests the bytes of one generation from the origin. */
 export interface PartSource {
@@ -173,6 +173,10 @@ class OriginPartSource implements PartSource {
       return undefined;
     }
     if (status !== 206) return this.#refuse(response);
+    if (isCodedAlone(response) || this.#isOtherCoding(fields)) {
+      this.doubt(`it sent a part from ${start} that was compressed by itself`, 'odd');
+      return undefined;
+    }
     const contentRange = fieldValue(fields, 'content-range') ?? '';
     const range = parseContentRange(contentRange);
     const version = this.#compare(response);
@@ -229,6 +233,12 @@ class OriginPartSource implements PartSource {
   #isSameForm({ fields }: OriginResponse): boolean {
     const known = this.#options.response.fields;
     return formFields.every((name) => fieldValue(fields, name) === fieldValue(known, name));
+  }
+
+  /** Whether a part states another coding than the whole. It need not state any (RFC 9110 §15.3.7). */
+  #isOtherCoding(part: Fields): boolean {
+    const coding = fieldValue(part, 'content-encoding');
+    return coding !== undefined && coding !== fieldValue(this.#options.response.fields, 'content-encoding');
   }
 
   /** Compares the versions by their validators, and by the digests of the whole where both responses state one (RFC 9530 §3). */

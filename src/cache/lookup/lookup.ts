@@ -14,7 +14,7 @@ import { type Fields, hasField, withField, withoutFields } from '../../http/fiel
 import type { StoredIdentity, StoredResponse } from '../../http/stored-response.ts';
 import { meetsBypass } from '../../semantics/bypass.ts';
 import { hasDirectives, readRequestDirectives } from '../../semantics/cache-control.ts';
-import { contentDigestFields } from '../../semantics/digest.ts';
+import { withoutDigestsOfContent } from '../../semantics/digest.ts';
 import { identityParts, isAnonymous } from '../../semantics/identity.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
 import { formatContentRange, formatRange, type RangeSpec, selectRanges } from '../../semantics/range.ts';
@@ -369,7 +369,7 @@ function spanWithin(
 }
 
 /** Fields of a fragment that do not hold for a part of it. */
-const fieldsOfFragment = new Set(['content-length', 'content-range', ...contentDigestFields]);
+const fieldsOfFragment = new Set(['content-length', 'content-range']);
 
 /** Returns a part of the fragment `stored` as a 206 of its own; the fragment itself where `span` is undefined. */
 export function sliceFragment(stored: Representation, span: Span | undefined): Representation {
@@ -382,7 +382,11 @@ export function sliceFragment(stored: Representation, span: Span | undefined): R
   return {
     response: {
       ...response,
-      fields: withField(withoutFields(response.fields, fieldsOfFragment), 'content-range', contentRange),
+      fields: withField(
+        withoutFields(withoutDigestsOfContent(response.fields), fieldsOfFragment),
+        'content-range',
+        contentRange,
+      ),
     },
     sizeBytes,
     peek: (offset, end) => stored.peek(offset + shift, end + shift),
