@@ -260,10 +260,15 @@ function countRepeats(
   return greatest(0n, dividedUp(nextTime - time, duration));
 }
 
+/** A template is filled in for each of up to 200,000 segments, and has few identifiers to name. */
+const MAX_PLACEHOLDERS = 32;
+
 /** Fills in a template (§5.3.9.4.4): `$Number%05d$`, `$$` for a dollar sign. Throws `MpdFault`. */
 function fillTemplate(element: MpdElement, name: string, values: TemplateValues): string {
   const template = element.attribute(name) ?? '';
   const fault = (what: string): MpdFault => element.fault(`${name}="${shortened(template)}": ${what}`);
+  if (template.split('$', 2 * MAX_PLACEHOLDERS + 2).length > 2 * MAX_PLACEHOLDERS + 1)
+    throw fault(`it has more than ${MAX_PLACEHOLDERS} placeholders`);
   const filled = template.replace(/\$([^$]*)\$/g, (whole, inner: string) => {
     if (inner === '') return '\0';
     const [, identifier = '', width] = /^(RepresentationID|Bandwidth|Number|Time)(?:%0(\d{1,2})d)?$/.exec(inner) ?? [];

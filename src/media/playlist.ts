@@ -96,9 +96,13 @@ export function parsePlaylist(
   return { kind: 'master', renditions, media, frames, targets, variables };
 }
 
+/** The longest line, in characters: a URL may have 8192, and a line some attributes beside it. */
+const MAX_LINE = 16_384;
+
 /** Reads a line; returns what is wrong with it. */
 function readLine(line: string, reading: Reading, imported: ReadonlyMap<string, string>): string | undefined {
   if (line === '') return undefined;
+  if (line.length > MAX_LINE) return `it has more than ${MAX_LINE} characters`;
   if (!line.startsWith('#')) return readUri(line, reading);
   const [, tag = '', value = ''] = /^#(EXT[A-Z0-9-]*)(?::(.*))?$/.exec(line) ?? [];
   const attributes = (): Attributes => parseAttributes(value, reading.variables);
@@ -212,17 +216,37 @@ function addSegment(
 
 type Attributes = Readonly<Record<string, string>>;
 
-/** Parses an attribute list (RFC 8216 §4.2). A name that occurs twice has its first value. */
+const attribute = /[ \t]*([A-Z0-9-]+)=(?:"([^"]*)"|([^",\s]*))(?:,|$)/y;
+
+/**
+ * Parses an attribute list (RFC 8216 §4.2) in one pass: what is no attribute is passed over up to the next comma. A name that occurs
+ * twice has its first value.
+ */
 function parseAttributes(text: string, variables: ReadonlyMap<string, string>): Attributes {
   const attributes: Record<string, string> = Object.create(null);
-  for (const [, name = '', quoted, bare = ''] of text.matchAll(/([A-Z0-9-]+)=(?:"([^"]*)"|([^",\s]*))(?:,|$)/g)) {
+  attribute.lastIndex = 0;
+  while (attribute.lastIndex < text.length) {
+    const at = attribute.lastIndex;
+    const found = attribute.exec(text);
+    if (found === null) {
+      attribute.lastIndex = text.indexOf(',', at) + 1 || text.length;
+      continue;
+    }
+    const [, name = '', quoted, bare = ''] = found;
+    const next = attribute.lastIndex;
     attributes[name] ??= withVariables(quoted ?? bare, variables);
+    attribute.lastIndex = next;
   }
   return attributes;
 }
 
+/** Puts the values of variables in their places, up to a length that no URL may have. */
 function withVariables(text: string, variables: ReadonlyMap<string, string>): string {
-  return text.includes('{$')
-    ? text.replace(/\{\$([\w-]+)\}/g, (whole, name: string) => variables.get(name) ?? whole)
-    : text;
+  if (!text.includes('{$')) return text;
+  let length = text.length;
+  return text.replace(/\{\$([\w-]+)\}/g, (whole, name: string) => {
+    const value = variables.get(name) ?? whole;
+    length += value.length;
+    return length > 2 * MAX_LINE ? whole : value;
+  });
 }

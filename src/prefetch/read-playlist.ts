@@ -65,7 +65,7 @@ export async function readStreams(
   const plain = await decode(bytes, fieldValue(fields, 'content-encoding'));
   if (plain === undefined) return [];
   const text = new TextDecoder().decode(plain);
-  if (/^\s*(?:\u{feff})?\s*</u.test(text)) {
+  if (text.trimStart().startsWith('<')) {
     const manifest = parseManifest(text, { base: url, choice: 'all', now, limits });
     return manifest.kind === 'read' ? manifest.streams : [];
   }

@@ -306,7 +306,7 @@ function drawFoot({ columns, state, message }: TopScene, paint: Painter): string
 /** Formats a count, or a rate: `0.3`, `12`, `1,234`, `12,345`. */
 function countText(count: number): string {
   if (count > 0 && count < 10) return String(Number(count.toFixed(1)));
-  return String(Math.round(count)).replace(/\B(?=(?:\d{3})+$)/g, ',');
+  return Math.round(count).toLocaleString('en-US');
 }
 
 function latencyText(ms: number): string {

@@ -244,5 +244,7 @@ function refused(reason: string): PasswordHashReading {
 }
 
 function base64(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('base64').replace(/=+$/, '');
+  return Buffer.from(bytes)
+    .toString('base64')
+    .replace(/={1,2}$/, '');
 }
