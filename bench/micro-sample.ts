@@ -65,4 +65,5 @@ export const policy: CachePolicy = {
   wantsDigest: false,
   fill: quietFillPolicy,
   closeDelimited: 'store',
+  maxRanges: 100,
 };

@@ -41,6 +41,8 @@ export interface CachePolicy extends StoringPolicy, StalePolicy {
   readonly pinSeconds: number;
   /** Which responses get a strong entity tag made by Rangeway. */
   readonly ownEntityTags: OwnTagPolicy;
+  /** More ranges than this in one request are ignored (RFC 9110 §14.2, §17.15). */
+  readonly maxRanges: number;
   /** Whether the SHA-256 of stored bodies is computed. */
   readonly wantsDigest: boolean;
   /** Which fills are started, and which go on without readers. */
@@ -248,10 +250,10 @@ export function fillFields(originFields: Fields): Fields {
 }
 
 /** Returns the fields of a pass. The Range is rewritten or left out by `passedRange`, so that no byte is requested twice. */
-export function passedFields(originFields: Fields): Fields {
+export function passedFields({ originFields, policy }: Pick<Inquiry, 'originFields' | 'policy'>): Fields {
   const lines = fieldLines(originFields, 'range');
   if (lines.length === 0) return originFields;
-  const range = passedRange(lines);
+  const range = passedRange(lines, policy);
   if (range === undefined) return withoutFields(originFields, rangeFields);
   return originFields.map((field) => (field[0] === 'range' ? ['range', range] : field));
 }
@@ -272,8 +274,9 @@ export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>)
 }
 
 /** Returns the ranges that are honoured; none where Range is ignored, so that the request is for the whole (RFC 9110 §14.2). */
-export function rangeSpecs({ request, originFields }: RangeRequest): readonly RangeSpec[] {
-  return request.method === 'GET' ? specsOf(originFields) : [];
+export function rangeSpecs({ request, originFields, policy }: RangeRequest): readonly RangeSpec[] {
+  const specs = request.method === 'GET' ? specsOf(originFields) : [];
+  return specs.length > policy.maxRanges ? [] : specs;
 }
 
 /** Parsed once for each request. */
@@ -287,11 +290,12 @@ const specsOf = memoizeByObject((originFields: Fields): readonly RangeSpec[] => 
 /** The parts of an inquiry that its ranges are read from. */
 interface RangeRequest extends Pick<Inquiry, 'originFields'> {
   readonly request: Pick<Inquiry['request'], 'method'>;
+  readonly policy: Pick<CachePolicy, 'maxRanges'>;
 }
 
 /** Checks whether a request has one range, and that range is open-ended. */
-export function isOpenEnded(inquiry: RangeRequest): boolean {
-  const [spec, ...more] = rangeSpecs(inquiry);
+export function isOpenEnded({ request, originFields }: Omit<RangeRequest, 'policy'>): boolean {
+  const [spec, ...more] = request.method === 'GET' ? specsOf(originFields) : [];
   return spec?.kind === 'open' && more.length === 0;
 }
 
@@ -302,7 +306,7 @@ export function wantsAll(inquiry: RangeRequest): boolean {
 }
 
 /** Checks whether a request has a Range that is honoured. */
-export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): boolean {
+export function hasRange(inquiry: RangeRequest): boolean {
   return rangeSpecs(inquiry).length > 0;
 }
 

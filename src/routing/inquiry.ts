@@ -226,7 +226,7 @@ class RoutedInquiry implements Inquiry {
 }
 
 /** Returns the cache policy of a route: made once for each route, not for each request. */
-export const policyOf = memoizeByObject(({ cache, fill, closeDelimited }: Route): CachePolicy => {
+export const policyOf = memoizeByObject(({ cache, fill, closeDelimited, ranges }: Route): CachePolicy => {
   const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
-  return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
+  return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited, maxRanges: ranges.maxRanges };
 });

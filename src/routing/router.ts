@@ -42,7 +42,8 @@ export interface OriginFieldRules {
 }
 
 /** How the responses of a route are stored and reused. */
-export interface RouteCaching extends Omit<CachePolicy, 'isEnabled' | 'wantsDigest' | 'fill' | 'closeDelimited'> {
+export interface RouteCaching
+  extends Omit<CachePolicy, 'isEnabled' | 'wantsDigest' | 'fill' | 'closeDelimited' | 'maxRanges'> {
   /** Whether responses are stored and reused; otherwise all are relayed. */
   readonly enabled: boolean;
   /** Whether each stored body is hashed, and its digest sent with responses made from it (RFC 9530 §3). */

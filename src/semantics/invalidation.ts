@@ -15,19 +15,24 @@ interface InvalidationInput {
   readonly authority: string;
   /** Origin-form. */
   readonly target: string;
+  /** The fields of the request. */
+  readonly fields: Fields;
   readonly response: { readonly status: number; readonly fields: Fields };
 }
 
 /**
  * Returns the targets whose stored responses become invalid after an exchange, in origin-form, of the request's scheme and
  * authority. There are none unless the method is unsafe and the status is 2xx or 3xx. Otherwise they are the request's target
- * as received, and those of Location and Content-Location. A URI of another origin is ignored: otherwise one site could empty
- * another's cache.
+ * as received, those of Location and Content-Location, and that of Destination, which COPY and MOVE write to (RFC 4918 §10.3). A URI
+ * of another origin is ignored: otherwise one site could empty another's cache.
  */
-export function targetsToInvalidate({ method, scheme, authority, target, response }: InvalidationInput): string[] {
+export function targetsToInvalidate(input: InvalidationInput): string[] {
+  const { method, scheme, authority, target, fields, response } = input;
   if (isSafeMethod(method) || response.status < 200 || response.status >= 400) return [];
+  const written = method === 'COPY' || method === 'MOVE' ? fieldLines(fields, 'destination') : [];
   const others = ['location', 'content-location']
     .flatMap((name) => fieldLines(response.fields, name))
+    .concat(written)
     .map((reference) => resolveOwn(reference, { scheme, authority, target }))
     .filter((other) => other !== undefined);
   return [...new Set([target, ...others])];

@@ -3,10 +3,20 @@
 /** Value of Allow in responses of our own (RFC 9110 §10.2.1): the methods of RFC 9110 that are passed on, and PATCH. */
 export const allowedMethods = 'GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE';
 
-const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PROPFIND', 'REPORT', 'SEARCH', 'TRACE']);
+/** The safe methods of the registry (RFC 9110 §16.1), without PRI, which is no request. */
+const safeMethods: ReadonlySet<string> = new Set([
+  'GET',
+  'HEAD',
+  'OPTIONS',
+  'PROPFIND',
+  'QUERY',
+  'REPORT',
+  'SEARCH',
+  'TRACE',
+]);
 
 /**
- * Checks whether a method is safe (RFC 9110 §9.2.1; PROPFIND: RFC 4918 §9.1, REPORT: RFC 3253 §3.6, SEARCH: RFC 5323 §2).
+ * Checks whether a method is safe (RFC 9110 §9.2.1; PROPFIND: RFC 4918 §9.1, QUERY: RFC 10008 §2, REPORT: RFC 3253 §3.6, SEARCH: RFC 5323 §2).
  * Methods are case-sensitive; unknown ones are unsafe.
  */
 export function isSafeMethod(method: string): boolean {

@@ -239,9 +239,6 @@ function significantDigits(digits: string): string {
   return digits.slice(start);
 }
 
-/** More ranges than this are not passed on in one request. */
-const maxRanges = 100;
-
 /**
  * Returns the Range to pass on to an origin; undefined where the field is left out, as every recipient may do (RFC 9110 §14.2).
  * It is left out if it is malformed, too long or sent in several lines, has too many ranges, or has a suffix beside other
@@ -249,10 +246,10 @@ const maxRanges = 100;
  * (§14.1.2, §17.15): an origin that sends a part for each range would otherwise send the same bytes as often as a client likes.
  * Other units are passed on unchanged.
  */
-export function passedRange(lines: readonly string[]): string | undefined {
+export function passedRange(lines: readonly string[], limits: { readonly maxRanges: number }): string | undefined {
   const [line, ...more] = lines;
   if (line === undefined || more.length > 0) return undefined;
-  const parsed = parseRange(line, { maxRanges });
+  const parsed = parseRange(line, limits);
   if (parsed.kind === 'ignored') return parsed.reason === 'unknown-unit' ? line : undefined;
   const { specs } = parsed;
   if (specs.length === 1) return formatRange(specs);

@@ -244,10 +244,11 @@ describe('the keys of another target', () => {
 describe('the policy of an inquiry', () => {
   it('is the one of the route', () => {
     const { enabled, digest, acceptEncoding: _forTheOrigin, ...policy } = defaultCaching;
-    const { fill, closeDelimited } = routeWith();
+    const { fill, closeDelimited, ranges } = routeWith();
     expect(inquiryFor('/all', 'none').policy).toEqual({
       ...policy,
       isEnabled: enabled,
+      maxRanges: ranges.maxRanges,
       wantsDigest: digest,
       fill,
       closeDelimited,

@@ -8,11 +8,20 @@ interface Case {
   readonly target?: string;
   readonly authority?: string;
   readonly lines?: readonly string[];
+  /** The lines of the request. */
+  readonly sent?: readonly string[];
 }
 
-function targets({ method = 'POST', status = 200, target = '/a', authority = 'example.org', lines = [] }: Case) {
+function targets({
+  method = 'POST',
+  status = 200,
+  target = '/a',
+  authority = 'example.org',
+  lines = [],
+  sent = [],
+}: Case) {
   const response = { status, fields: fieldsOf(...lines) };
-  return targetsToInvalidate({ method, scheme: 'http', authority, target, response });
+  return targetsToInvalidate({ method, scheme: 'http', authority, target, fields: fieldsOf(...sent), response });
 }
 
 describe('targetsToInvalidate, RFC 9111 §4.4', () => {
@@ -20,8 +29,17 @@ describe('targetsToInvalidate, RFC 9111 §4.4', () => {
     expect(targets({ method })).toEqual(['/a']);
   });
 
-  it.each(['GET', 'HEAD', 'OPTIONS', 'TRACE'])('%s is safe', (method) => {
+  it.each(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY', 'REPORT', 'SEARCH'])('%s is safe', (method) => {
     expect(targets({ method, lines: ['Location: /b'] })).toEqual([]);
+  });
+
+  it.each([
+    ['MOVE', 'http://example.org/b%20c', ['/a', '/b%20c']],
+    ['COPY', '/b', ['/a', '/b']],
+    ['COPY', 'http://example.com/b', ['/a']],
+    ['PUT', '/b', ['/a']],
+  ])('%s writes to its Destination %s (RFC 4918 §10.3)', (method, destination, expected) => {
+    expect(targets({ method, sent: [`Destination: ${destination}`], status: 201 })).toEqual(expected);
   });
 
   it.each([

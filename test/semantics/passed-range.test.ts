@@ -5,6 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { parseRange, passedRange } from '../../src/semantics/range.ts';
 import { nearlyRangeText } from '../support/values/range-arbitraries.ts';
 
+const limits = { maxRanges: 100 };
+
 describe('a Range is passed on as', () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `${3 * index}-${3 * index}`).join(',');
   it.each<[line: string, passed: string | undefined]>([
@@ -33,16 +35,17 @@ describe('a Range is passed on as', () => {
     ['items=0-5', 'items=0-5'],
     ['items=', 'items='],
     ['', undefined],
-  ])('%j: %j', (line, passed) => expect(passedRange([line])).toBe(passed));
+  ])('%j: %j', (line, passed) => expect(passedRange([line], limits)).toBe(passed));
 
-  it('nothing where there are several lines', () => expect(passedRange(['bytes=0-1', 'bytes=0-1'])).toBeUndefined());
+  it('nothing where there are several lines', () =>
+    expect(passedRange(['bytes=0-1', 'bytes=0-1'], limits)).toBeUndefined());
 
   it('a Range of the same bytes, each once, which a second pass leaves unchanged', () => {
     fc.assert(
       fc.property(nearlyRangeText, (line) => {
-        const passed = passedRange([line]);
+        const passed = passedRange([line], limits);
         if (passed === undefined || !passed.startsWith('bytes=')) return;
-        expect(passedRange([passed])).toBe(passed);
+        expect(passedRange([passed], limits)).toBe(passed);
         for (const size of [1, 10, 100]) expect(countsOf(passed, size)).toEqual(countsOf(line, size).map(atMostOnce));
       }),
     );

@@ -102,13 +102,13 @@ export class Pass {
   }
 
   async #ask(inquiry: Inquiry, signal: AbortSignal): Promise<Received> {
-    const { request, originTarget, originFields, origin, onInterim } = inquiry;
+    const { request, originTarget, origin, onInterim } = inquiry;
     const requestAt = this.#context.clock.now();
     const charged = chargeTo(inquiry);
     const response = await origin.fetch({
       method: request.method,
       target: originTarget,
-      fields: passedFields(originFields),
+      fields: passedFields(inquiry),
       body: request.body,
       bodySizeBytes: request.bodySizeBytes,
       signal,

@@ -16,7 +16,7 @@ import type { StoredEntry } from '../../store/store.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { isBeyondLimit, refusalAppliesTo, type UnreadTransfers } from '../fill/fill-scheduler.ts';
 import type { Fleet, Lease } from '../fleet.ts';
-import { type CachePolicy, type FillPolicy, type Inquiry, wantsAll } from '../inquiry.ts';
+import { type CachePolicy, type FillPolicy, type Inquiry, streamPace, wantsAll } from '../inquiry.ts';
 import { decideReuseFor, type FetchPlan, mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { type ExchangeFunction, type FetchResult, Flight, Revocation, Steps } from './flight.ts';
 
@@ -232,18 +232,21 @@ export function selectFlight(
 /**
  * Whether a later request may join an open generation of its variant, by the rules for stored responses (RFC 9111 §4). Where the
  * origin says nothing about freshness, an arriving response counts as current for some seconds: it is fetched once for all requests.
- * After that, a request for all of it could begin with the past of a live stream.
+ * After that, a request for all of it could begin with the past of a live stream, be it plain, or `bytes=0-` where it comes no faster
+ * than a stream.
  */
 function mayJoinGeneration(
-  { response, sizeBytes }: Pick<OpenGeneration, 'response' | 'sizeBytes'>,
+  { response, received }: Pick<OpenGeneration, 'response' | 'received'>,
   inquiry: Inquiry,
   now: number,
 ): boolean {
   if (!mayBeServedTo(response, inquiry)) return false;
-  const isCurrent = now - response.responseAt < currentMs;
+  const sinceMs = now - response.responseAt;
+  const isCurrent = sinceMs < currentMs;
   const isOfNone = () => freshnessLifetime(response, inquiry.policy).source === 'none';
   const reuse = decideReuseFor(inquiry, response, now);
-  if (reuse.kind !== 'validate') return isCurrent || sizeBytes !== undefined || !wantsAll(inquiry) || !isOfNone();
+  const isSlow = () => received < sinceMs * streamPace;
+  if (reuse.kind !== 'validate') return isCurrent || !wantsAll(inquiry) || !isSlow() || !isOfNone();
   if (reuse.reason !== 'stale' || response.isInvalid === true || response.expiredAt !== undefined) return false;
   return isCurrent && isOfNone();
 }

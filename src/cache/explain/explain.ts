@@ -280,11 +280,11 @@ class DecisionExplainer {
   }
 
   #pass(forwardReason: ForwardReason, reason: string): ExplainedDecision {
-    const { request, originFields } = this.#inquiry;
+    const { request } = this.#inquiry;
     const cacheStatus = formatCacheStatus(relayStatus(forwardReason, reason));
     return {
       decision: { kind: 'pass', reason, forwardReason, cacheStatus },
-      question: this.#question(request.method, rangeAndPreconditionFields(passedFields(originFields))),
+      question: this.#question(request.method, rangeAndPreconditionFields(passedFields(this.#inquiry))),
     };
   }
 
