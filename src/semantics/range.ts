@@ -85,7 +85,8 @@ export function formatRange(specs: readonly RangeSpec[]): string {
  * part costs more than the bytes it leaves out (§15.3.7.2, §17.15). The spans keep the order of the requested ranges. A joined
  * span has the place of the first of its ranges; a range that lies inside another one may not count for this.
  *
- * In an empty representation only a suffix of non-zero length is satisfiable; it selects the whole.
+ * Of an empty representation every range selects the whole: nginx, Go and Rack ignore Range then, as every server may (§14.2).
+ * Clients that add a Range to each request to limit its response would otherwise get an error for an empty file.
  */
 export function selectRanges(
   specs: readonly RangeSpec[],
@@ -93,8 +94,7 @@ export function selectRanges(
   options: { readonly coalesceGapBytes: number },
 ): RangeSelection {
   if (sizeBytes === 0) {
-    const isSatisfiable = specs.some((spec) => spec.kind === 'suffix' && spec.length > 0);
-    return isSatisfiable ? { kind: 'whole', reason: 'empty-representation' } : { kind: 'unsatisfiable' };
+    return { kind: 'whole', reason: 'empty-representation' };
   }
   // range-parser rejects a suffix longer than the whole, and accepts any text. So it gets canonical text.
   const text = formatRange(specs.map((spec) => withoutExcess(spec, sizeBytes)));

@@ -53,8 +53,7 @@ async function expectRanges(
   const marks = wanted(specs, size);
   const status = await client.status();
   if (!marks.includes(true)) {
-    const isWhole = size === 0 && specs.some((spec) => spec.kind === 'suffix' && spec.length > 0);
-    expect(status).toBe(isWhole ? 200 : 416);
+    expect(status).toBe(size === 0 ? 200 : 416);
     return;
   }
   if (status === 200) {

