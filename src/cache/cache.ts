@@ -7,14 +7,16 @@
 import type { Span } from '../bytes/span.ts';
 import { hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { decideHeadEffect } from '../semantics/freshen.ts';
 import { mayAddLength } from '../semantics/head-length.ts';
+import { isForOneClient } from '../semantics/storing.ts';
 import { LogThrottle } from '../store/log-throttle.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
 import type { Answer, Representation } from './answer.ts';
 import { failedStatus } from './answers/answers.ts';
 import { Pass } from './answers/pass.ts';
 import { FetchedAnswers, StoredAnswers } from './answers/stored-answers.ts';
-import type { Flight } from './collapse/flight.ts';
+import { type Flight, untilAborted, type WaiterResult } from './collapse/flight.ts';
 import {
   Flights,
   isLeaderLimit,
@@ -22,9 +24,11 @@ import {
   listArriving,
   listFills,
   type RunningFill,
+  roundName,
   selectFlight,
   stopFill,
 } from './collapse/flights.ts';
+import { type RoundExchange, Rounds } from './collapse/rounds.ts';
 import type { ExchangeContext } from './context.ts';
 import { explainInquiry } from './explain/explain.ts';
 import type { Explained } from './explain/explanation.ts';
@@ -40,6 +44,7 @@ import {
   decideBypass,
   decideNextStep,
   type FetchPlan,
+  mayBeServedTo,
   type Plan,
   planAnswer,
   RequestMatcher,
@@ -86,6 +91,19 @@ export function createCache(context: CacheContext): Cache {
   return new StoreCache(context);
 }
 
+/** The number of rounds that a request takes part in before it goes to the origin alone. */
+const MAX_ROUNDS = 3;
+
+/** What a round gives to one of its requests. */
+interface RoundResult {
+  /** Undefined where the response is of use to its leader only. */
+  readonly arrival: WaiterResult | undefined;
+  /** Undefined for the request that leads: it gets whatever came. */
+  readonly leader: RequestMatcher | undefined;
+  /** The answer to a HEAD that leads. */
+  readonly answer?: Answer;
+}
+
 /** The largest number of keys whose uses are counted. */
 const MAX_COUNTED_KEYS = 100_000;
 
@@ -98,6 +116,7 @@ class StoreCache implements Cache {
   readonly #passer: Pass;
   readonly #peerFetch: PeerFetch;
   readonly #validation: BackgroundRevalidation;
+  readonly #rounds = new Rounds<Inquiry, RoundResult>();
   readonly #unshared = new HitForPassKeys();
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
@@ -138,7 +157,10 @@ class StoreCache implements Cache {
   }
 
   explain(inquiry: Inquiry): Promise<Explained> {
-    return explainInquiry({ ...this.#context, flights: this.#flights, uses: this.#uses }, inquiry);
+    return explainInquiry(
+      { ...this.#context, flights: this.#flights, rounds: this.#rounds, uses: this.#uses },
+      inquiry,
+    );
   }
 
   purge(order: CachePurge): Promise<number> {
@@ -243,15 +265,21 @@ class StoreCache implements Cache {
   async #joinOrLead(inquiry: Inquiry, first: FetchPlan, lease: Lease): Promise<Answer> {
     let plan = first;
     let apartBy: readonly string[] = [];
+    let mayShareNext = false;
     const tried = new Set<Flight>();
     try {
       for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
         tried.add(flight);
         const arrival = await flight.wait(inquiry);
+
         const isJoined = !isLeaderLimit(arrival, inquiry);
         const joined = isJoined ? await this.#fetched.answer(arrival, inquiry, plan, true) : undefined;
         if (joined !== undefined) return joined;
-        if (arrival.kind === 'generation') apartBy = new RequestMatcher(inquiry).apartBy(arrival.generation.response);
+        if (arrival.kind === 'generation') {
+          const { response } = arrival.generation;
+          apartBy = new RequestMatcher(inquiry).apartBy(response);
+          mayShareNext = mayBeServedTo(response, inquiry);
+        }
         // The result does not serve this request, but a response that does may have been stored meanwhile.
         const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
         if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
@@ -260,11 +288,119 @@ class StoreCache implements Cache {
           ? undefined
           : this.#nextFlight(inquiry, plan, tried);
       }
-      const answer = isHead(inquiry) ? await this.#passHead(inquiry, plan) : await this.#lead(inquiry, plan);
+      // A flight starts within this tick, so that the next request finds it.
+      const takesTurns =
+        (plan.kind === 'revalidate' || mayShareNext) &&
+        this.#unshared.why(inquiry.key, this.#context.clock.now()) === undefined;
+      const shared = takesTurns ? await this.#inRounds(inquiry, plan) : undefined;
+      const answer = shared ?? (await this.#alone(inquiry, plan));
       return apartBy.length > 0 ? { ...answer, apartBy } : answer;
     } finally {
       lease.release();
     }
+  }
+
+  #alone(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
+    return isHead(inquiry) ? this.#passHead(inquiry, plan) : this.#lead(inquiry, plan);
+  }
+
+  /**
+   * Shares an exchange that is sent after the request came: see `Rounds`. Undefined where the request goes to the origin alone: for
+   * a first fetch, which later requests join as a flight, and where the response to a round is only for its leader.
+   */
+  async #inRounds(inquiry: Inquiry, first: FetchPlan): Promise<Answer | undefined> {
+    let plan = first;
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      const name = roundName(inquiry, plan);
+      if (name === undefined) return undefined;
+      const result = await this.#rounds.join(name, inquiry, (leader) => this.#prepareRound(leader));
+      const answer = result && (await this.#answerRound(result, inquiry, plan));
+      if (answer === 'alone') return undefined;
+      if (answer !== undefined) return answer;
+      const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
+      if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
+      plan = again;
+    }
+    return undefined;
+  }
+
+  /** The plan of a request whose round has failed: a stale response must be the one that is stored by now. */
+  async #planAfter({ kind }: WaiterResult, inquiry: Inquiry, plan: FetchPlan): Promise<FetchPlan> {
+    if (kind !== 'failed') return plan;
+    const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
+    return again.kind === 'revalidate' ? again : plan;
+  }
+
+  /** Prepares the exchange of a round; undefined where the store answers the leader meanwhile. */
+  async #prepareRound(leader: Inquiry): Promise<(() => RoundExchange<Inquiry, RoundResult>) | undefined> {
+    const { store } = this.#context;
+    const entries = store.peek(leader.key) ?? (await store.find(leader.key));
+    const plan = this.#plan(entries, leader);
+    if (plan.kind === 'hit' || plan.kind === 'fragment') return undefined;
+    return isHead(leader) ? () => this.#sendHead(leader, plan) : () => this.#sendRound(leader, plan, entries);
+  }
+
+  #sendRound(leader: Inquiry, plan: FetchPlan, entries: readonly StoredEntry[]): RoundExchange<Inquiry, RoundResult> {
+    const arriving = this.#flights.arrivingFor(leader, entries);
+    const stored = plan.kind === 'revalidate' ? plan : { entry: undefined, serveStaleUntil: 0 };
+    const isFirst = arriving === undefined && stored.entry === undefined;
+    const flight = this.#fly(leader, isFirst ? undefined : { ...stored, arriving });
+    if (leader.request.signal.aborted) flight.abandonRelay();
+    const matcher = new RequestMatcher(leader);
+    return {
+      landed: flight.fetchResult,
+      serve: async (member, isLeader) =>
+        isLeader
+          ? { arrival: await flight.lead(member), leader: undefined }
+          : { arrival: await flight.wait(member), leader: matcher },
+    };
+  }
+
+  #sendHead(leader: Inquiry, plan: FetchPlan): RoundExchange<Inquiry, RoundResult> {
+    const answer = this.#passHead(leader, plan);
+    const landed = this.#resultOfHead(answer, leader, plan);
+    const matcher = new RequestMatcher(leader);
+    return {
+      landed,
+      serve: async ({ request }, isLeader) =>
+        isLeader
+          ? { arrival: undefined, leader: undefined, answer: await answer }
+          : { arrival: await untilAborted(landed, request.signal), leader: matcher },
+    };
+  }
+
+  /** What the response to a HEAD is to the other requests of its round: undefined where it does not show that what is stored is current. */
+  async #resultOfHead(answer: Promise<Answer>, inquiry: Inquiry, plan: FetchPlan): Promise<WaiterResult | undefined> {
+    const { client, request } = inquiry;
+    const { store } = this.#context;
+    let passed: Answer;
+    try {
+      passed = await answer;
+    } catch (thrown) {
+      if (request.signal.aborted) return { kind: 'unusable', reason: 'outdated' };
+      return { kind: 'failed', failure: toProxyError(thrown), client };
+    }
+    if (plan.kind === 'fill' || passed.kind !== 'relay' || passed.relay.response.status !== 200) return undefined;
+    const { fields } = passed.relay.response;
+    const entry = (await store.find(inquiry.key)).find(({ generation }) => generation === plan.entry.generation);
+    if (entry === undefined || isForOneClient(inquiry.originFields, fields, inquiry.policy)) return undefined;
+    const isEnded = entry.metadata.isInvalid === true || entry.metadata.expiredAt !== undefined;
+    const isCurrent = !isEnded && decideHeadEffect(entry.metadata, entry.sizeBytes, fields) === 'freshen';
+    return isCurrent ? { kind: 'revalidated', entry, alike: [], status: 200 } : undefined;
+  }
+
+  /** Answers by the exchange of a round. `alone`: it serves only its leader. Undefined: the request may take part in another round. */
+  async #answerRound(
+    { arrival, leader, answer }: RoundResult,
+    inquiry: Inquiry,
+    plan: FetchPlan,
+  ): Promise<Answer | 'alone' | undefined> {
+    if (answer !== undefined) return answer;
+    if (arrival === undefined) return 'alone';
+    const current = await this.#planAfter(arrival, inquiry, plan);
+    if (leader === undefined) return await this.#answerLeader(arrival, inquiry, current);
+    if (arrival.kind === 'unusable' || isLeaderLimit(arrival, inquiry)) return undefined;
+    return (await this.#fetched.answer(arrival, inquiry, current, true, leader)) ?? 'alone';
   }
 
   #nextFlight(inquiry: Inquiry, plan: FetchPlan, tried: ReadonlySet<Flight>): Flight | undefined {
@@ -275,7 +411,10 @@ class StoreCache implements Cache {
 
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
-    const arrival = await this.#fly(inquiry, candidate).lead(inquiry);
+    return await this.#answerLeader(await this.#fly(inquiry, candidate).lead(inquiry), inquiry, plan);
+  }
+
+  async #answerLeader(arrival: WaiterResult, inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     if (arrival.kind === 'unusable') return await this.#passer.pass(inquiry, plan.reason, arrival.reason);
     const answer = await this.#fetched.answer(arrival, inquiry, plan, false);
     // The flight dropped an error status in favour of a stale response, which may no longer be served: ask again.

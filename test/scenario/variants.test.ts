@@ -114,10 +114,15 @@ describe('variants that are arriving', () => {
     proxy.clock.advance(101_000);
     const first = proxy.send({ fields: german });
     const other = proxy.send({ fields: english });
-    const exchange = await proxy.origin.next();
-    exchange.respond({ status: 304, fields: vary }, noBytes);
+    for (const _ of [first, other]) {
+      const exchange = await proxy.origin.next();
+      const isValidation = fieldValue(exchange.request.fields, 'if-none-match') === '"de"';
+      exchange.respond(
+        isValidation ? { status: 304, fields: vary } : { fields: vary },
+        isValidation ? noBytes : bodyOf(2),
+      );
+    }
     expect(await first.bytes()).toEqual(bodyOf(1));
-    (await proxy.origin.next()).respond({ fields: vary }, bodyOf(2));
     expect(await other.bytes()).toEqual(bodyOf(2));
   });
 
@@ -170,8 +175,6 @@ describe('a client that asks for more and more variants', () => {
 
 describe('requests that wait for a response that may not be shared', () => {
   it.each([
-    ['no-cache', { 'cache-control': 'no-cache', etag: '"v1"' }],
-    ['max-age=0', { 'cache-control': 'max-age=0', etag: '"v1"' }],
     ['private', { 'cache-control': 'private' }],
     ['no-store', { 'cache-control': 'no-store' }],
     ['Vary: *', { ...fresh, vary: '*' }],

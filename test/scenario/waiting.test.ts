@@ -61,20 +61,17 @@ describe('an origin that fails while several requests wait', () => {
 });
 
 describe('an origin that answers a validation with nonsense', () => {
-  it.each([206, 304])(
-    'such as %i to a request without Range or condition: the stored response is served stale',
-    async (status) => {
-      await store({ 'cache-control': 'max-age=10' });
-      proxy.clock.advance(200_000);
-      const client = proxy.send();
-      const exchange = await proxy.origin.next();
-      expect(exchange.request.fields.map(([name]) => name)).not.toContain('if-none-match');
-      exchange.respond({ status, fields: { 'cache-control': 'max-age=10' } }, new Uint8Array());
-      expect(await client.status()).toBe(200);
-      expect(await client.field('cache-status')).toContain('detail=origin_ill_framed');
-      expect(exchange.isClosed).toBe(true);
-    },
-  );
+  it.each([304])('such as %i to a request without a condition: the stored response is served stale', async (status) => {
+    await store({ 'cache-control': 'max-age=10' });
+    proxy.clock.advance(200_000);
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    expect(exchange.request.fields.map(([name]) => name)).not.toContain('if-none-match');
+    exchange.respond({ status, fields: { 'cache-control': 'max-age=10' } }, new Uint8Array());
+    expect(await client.status()).toBe(200);
+    expect(await client.field('cache-status')).toContain('detail=origin_ill_framed');
+    expect(exchange.isClosed).toBe(true);
+  });
 });
 
 describe('a response that each request has to ask for (RFC 9111 §5.2.2.4)', () => {
@@ -94,17 +91,6 @@ describe('a response that each request has to ask for (RFC 9111 §5.2.2.4)', () 
       await proxy.fillsEnded(3);
     },
   );
-
-  it('is validated by each request, and none waits for another', async () => {
-    await store({ 'cache-control': 'no-cache', etag: '"v1"' });
-    const clients = [proxy.send(), proxy.send()];
-    const exchanges = [await proxy.origin.next(), await proxy.origin.next()];
-    for (const exchange of exchanges) {
-      expect(exchange.request.fields).toContainEqual(['if-none-match', '"v1"']);
-      exchange.respond({ status: 304 }, new Uint8Array());
-    }
-    for (const client of clients) expect(await client.bytes()).toEqual(Buffer.from(body));
-  });
 
   it('is given to requests that waited even if it took longer than its lifetime', async () => {
     const clients = [proxy.send(), proxy.send()];

@@ -107,20 +107,25 @@ export function completedAnswer(answer: Answer, partial: Answer): Answer {
   return { ...answer, representation, originBytes: partial.originBytes };
 }
 
-/** Answers with a stored entry that a 304 has validated. */
-export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): Answer {
+/** Answers with a stored entry, or an arriving generation, that the origin has validated by a response of `status`. */
+export function revalidatedAnswer(
+  metadata: StoredResponse,
+  representation: Representation,
+  status: number,
+  context: Pick<AnswerContext, 'forwardReason' | 'isJoined' | 'policy' | 'now'>,
+): Answer {
   return {
     kind: 'representation',
-    representation: context.present(entry),
+    representation,
     isReuse: true,
     outcome: 'revalidated',
     reason: context.forwardReason,
     collapsed: context.isJoined,
     status: {
       fwd: context.forwardReason,
-      fwdStatus: 304,
+      fwdStatus: status,
       stored: true,
-      ttlSeconds: ttlSeconds(entry, context),
+      ttlSeconds: ttlSeconds(metadata, context),
       ...(context.isJoined ? { collapsed: true } : {}),
     },
     originBytes: noBytes,
@@ -139,7 +144,7 @@ export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, co
     status: {
       fwd: context.forwardReason,
       ...(typeof failure === 'number' ? { fwdStatus: failure } : { detail: failure.code }),
-      ttlSeconds: ttlSeconds(entry, context),
+      ttlSeconds: ttlSeconds(entry.metadata, context),
       ...(context.isJoined ? { collapsed: true } : {}),
     },
     originBytes: noBytes,
@@ -165,9 +170,9 @@ export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: 
   };
 }
 
-function ttlSeconds(entry: StoredEntry, { policy, now }: AnswerContext): number {
-  const { lifetimeMs } = freshnessLifetime(entry.metadata, policy);
-  return Math.floor((lifetimeMs - currentAgeMs(entry.metadata, now)) / 1000);
+function ttlSeconds(response: StoredResponse, { policy, now }: Pick<AnswerContext, 'policy' | 'now'>): number {
+  const { lifetimeMs } = freshnessLifetime(response, policy);
+  return Math.floor((lifetimeMs - currentAgeMs(response, now)) / 1000);
 }
 
 /** Returns the representation with another head: one that was freshened since the representation was made. */

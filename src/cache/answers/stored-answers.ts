@@ -11,7 +11,7 @@ import { selectRanges } from '../../semantics/range.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { Answer, ByteReader, Representation } from '../answer.ts';
 import type { ExchangeFunction, Flight, WaiterResult } from '../collapse/flight.ts';
-import { type Flights, mayShareWithWaiter } from '../collapse/flights.ts';
+import { type Flights, mayShareInRound, mayShareWithWaiter } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { reopenStored } from '../fetch/exchange.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
@@ -178,7 +178,7 @@ export class StoredAnswers {
 
   /** Returns the answer with an entry; where the entry is partly stored, with the bytes of the generation that fetches the rest. */
   complete(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
-    if (entry.isComplete) return answer;
+    if (entry.isComplete || isHead(inquiry)) return answer;
     return this.#partial(entry, 0, inquiry).then((partial) => completedAnswer(answer, partial));
   }
 }
@@ -197,12 +197,16 @@ export class FetchedAnswers {
     this.#stored = stored;
   }
 
-  /** Answers with a fetch result; undefined where it does not serve this request. Throws or rejects with `ProxyError`. */
+  /**
+   * Answers with a fetch result; undefined where it does not serve this request. `leader` is the request that the origin was sent,
+   * for a request that came before that. Throws or rejects with `ProxyError`.
+   */
   answer(
     arrival: WaiterResult,
     inquiry: Inquiry,
     plan: FetchPlan,
     isJoined: boolean,
+    leader?: RequestMatcher,
   ): Answer | Promise<Answer | undefined> | undefined {
     const personal = 'personal' in arrival && !isJoined ? (arrival.personal ?? []) : [];
     const context: AnswerContext = {
@@ -212,7 +216,11 @@ export class FetchedAnswers {
       forwardReason: plan.reason,
       isJoined,
     };
-    const isFor = (response: StoredResponse) => !isJoined || mayShareWithWaiter(response, inquiry, context.now);
+    const isFor = (response: StoredResponse) =>
+      !isJoined ||
+      (leader === undefined
+        ? mayShareWithWaiter(response, inquiry, context.now)
+        : mayShareInRound(response, inquiry, leader));
     switch (arrival.kind) {
       case 'generation':
         if (isFor(arrival.generation.response)) {
@@ -222,9 +230,19 @@ export class FetchedAnswers {
         }
         arrival.representation.close();
         return undefined;
-      case 'revalidated':
-        if (!isFor(arrival.entry.metadata)) return undefined;
-        return this.#stored.complete(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
+      case 'confirmed':
+        if (isFor(arrival.generation.response)) {
+          const { generation, representation } = arrival;
+          return revalidatedAnswer(generation.response, withMoreFields(representation, personal), 304, context);
+        }
+        arrival.representation.close();
+        return undefined;
+      case 'revalidated': {
+        const { entry, status } = arrival;
+        if (!isFor(entry.metadata)) return undefined;
+        const answer = revalidatedAnswer(entry.metadata, context.present(entry), status, context);
+        return this.#stored.complete(answer, entry, inquiry);
+      }
       case 'relay':
         return isJoined
           ? undefined

@@ -32,12 +32,18 @@ export interface Kept {
 export type FetchResult =
   /** A generation is being filled. Other requests for the same may read it too. */
   | ({ readonly kind: 'generation'; readonly generation: OpenGeneration } & Personal)
-  /** A 304 validated the stored entry, and the other entries (`alike`) that its strong entity tag names. */
+  /**
+   * The stored entry is current, by a 304, or a 200 with the same strong validator (`status`); so are the other entries (`alike`)
+   * that the strong entity tag of a 304 names.
+   */
   | ({
       readonly kind: 'revalidated';
       readonly entry: StoredEntry;
       readonly alike: readonly StoredEntry[];
+      readonly status: number;
     } & Personal)
+  /** A 304 validated a generation that another flight is filling, and that the store does not find yet. */
+  | ({ readonly kind: 'confirmed'; readonly generation: OpenGeneration } & Personal)
   /** The response is only for the request that started the flight: it may not be shared, or only once it is stored. */
   | {
       readonly kind: 'relay';
@@ -54,8 +60,8 @@ export type FetchResult =
 
 /** The result for one waiting request. It has a representation of its own, which the request must close. */
 export type WaiterResult =
-  | Exclude<FetchResult, { kind: 'generation' }>
-  | (Extract<FetchResult, { kind: 'generation' }> & { readonly representation: Representation });
+  | Exclude<FetchResult, { readonly generation: OpenGeneration }>
+  | (Extract<FetchResult, { readonly generation: OpenGeneration }> & { readonly representation: Representation });
 
 /** The limits of a running exchange: its signal, its lease, and invalidations. */
 export interface Clearance {
@@ -305,11 +311,14 @@ export class Flight implements Clearance {
 const outdated: WaiterResult = { kind: 'unusable', reason: 'outdated' };
 
 function arrive(result: FetchResult, seat: Seat): WaiterResult {
-  return result.kind === 'generation' ? { ...result, representation: result.generation.attach(seat) } : result;
+  if (!('generation' in result)) return result;
+  // The flight that fills a confirmed generation may have ended just now.
+  if (result.kind === 'confirmed' && result.generation.isClosed) return outdated;
+  return { ...result, representation: result.generation.attach(seat) };
 }
 
 function leave(arrival: WaiterResult): void {
-  if (arrival.kind === 'generation') arrival.representation.close();
+  if ('representation' in arrival) arrival.representation.close();
 }
 
 /** Records the invalidations that concern one exchange. */

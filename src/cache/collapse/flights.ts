@@ -12,11 +12,12 @@ import type { StoredResponse } from '../../http/stored-response.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import { ageTerms, freshnessLifetime, isStated } from '../../semantics/freshness.ts';
 import { isForAll } from '../../semantics/reuse.ts';
+import { conditionalFields } from '../../semantics/validator.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { isBeyondLimit, refusalAppliesTo, type UnreadTransfers } from '../fill/fill-scheduler.ts';
 import type { Fleet, Lease } from '../fleet.ts';
-import { type CachePolicy, type FillPolicy, type Inquiry, streamPace, wantsAll } from '../inquiry.ts';
+import { type CachePolicy, type FillPolicy, type Inquiry, isHead, streamPace, wantsAll } from '../inquiry.ts';
 import { decideReuseFor, type FetchPlan, mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { type ExchangeFunction, type FetchResult, Flight, Revocation, Steps } from './flight.ts';
 
@@ -98,6 +99,18 @@ export class Flights {
   async released(name: string): Promise<void> {
     const open = this.running.filter((flight) => flight.generation?.name === name);
     await Promise.all(open.map((flight) => flight.ended));
+  }
+
+  /**
+   * Returns the latest generation that arrives for a request and that the store does not find yet (`found` are the entries that it
+   * finds). To validate it in place of the stored response that it will replace keeps a body from being fetched twice.
+   */
+  arrivingFor(inquiry: Inquiry, found: readonly StoredEntry[]): OpenGeneration | undefined {
+    const arriving = this.of(inquiry.key).flatMap(({ generation }) => generation ?? []);
+    return arriving.findLast(({ name, response }) => {
+      const isFound = found.some(({ generation }) => generation === name);
+      return !isFound && conditionalFields(response).length > 0 && mayBeServedTo(response, inquiry);
+    });
   }
 
   /** Passes changed metadata of stored entries on to the flights that have their generations open. */
@@ -220,7 +233,8 @@ export function selectFlight(
 ): Flight | undefined {
   if (flights.length === 0) return undefined;
   const { policy } = inquiry;
-  const mayWait = plan.kind === 'fill' || isShareable(plan.entry.metadata, policy);
+  // A request that demands a validation gets one that is sent after it came: see `Rounds`.
+  const mayWait = plan.kind === 'fill' || (plan.reason !== 'request' && isShareable(plan.entry.metadata, policy));
   const isForEquals = isBound || (plan.kind === 'revalidate' && !isForAll(plan.entry.metadata, policy));
   const matcher = new RequestMatcher(inquiry);
   return flights.findLast(({ generation, leader }) => {
@@ -280,12 +294,40 @@ function isShareable(response: StoredResponse, policy: CachePolicy): boolean {
   return lifetimeMs > 0 || !isStated(source);
 }
 
+/**
+ * Names the round that a request takes part in where no flight that runs may serve it. Requests of one name may get the response to
+ * one exchange, if they came before it was sent. Undefined for a HEAD where nothing is stored: a HEAD brings nothing to share.
+ */
+export function roundName(inquiry: Inquiry, plan: FetchPlan): string | undefined {
+  const { key, policy } = inquiry;
+  if (plan.kind === 'fill')
+    return isHead(inquiry) ? undefined : JSON.stringify([key, new RequestMatcher(inquiry).identity.digest]);
+  const { metadata, variant } = plan.entry;
+  const who = isValidatedForAll(metadata, policy) ? [] : [new RequestMatcher(inquiry).identity.digest];
+  return JSON.stringify([key, variant, ...who]);
+}
+
+/** Checks whether a response may be given to a request that came before the exchange was sent. `leader` is the request that was sent. */
+export function mayShareInRound(response: StoredResponse, inquiry: Inquiry, leader: RequestMatcher): boolean {
+  const matcher = new RequestMatcher(inquiry);
+  return matcher.isFor(response) && (isValidatedForAll(response, inquiry.policy) || matcher.isEqualTo(leader));
+}
+
+/**
+ * Whether one validation of a response may serve clients with different identities. An origin that wants to be asked each time may
+ * do so to check the credentials of each client; that it does not is stated by `public` only.
+ */
+function isValidatedForAll(response: StoredResponse, policy: CachePolicy): boolean {
+  return isShareable(response, policy) ? isForAll(response, policy) : readCacheControl(response.fields, policy).public;
+}
+
 /** Checks whether the next flight, too, would probably bring nothing to the requests that wait for it. */
 export function isWaitingPointless(result: FetchResult, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy, rangeSupport } = inquiry;
   const isVainFor = (response: StoredResponse) => !isShareable(response, policy) || isTooOld(response, inquiry, now);
   switch (result.kind) {
     case 'generation':
+    case 'confirmed':
       return isVainFor(result.generation.response);
     case 'unusable':
       return true;

@@ -26,7 +26,7 @@ import type { StoredEntry } from '../../store/store.ts';
 import { generationStatus, hitStatus, partialStatus, relayStatus } from '../answers/answers.ts';
 import { isPresent } from '../answers/stored-answers.ts';
 import type { Flight } from '../collapse/flight.ts';
-import { type Flights, mayShareWithWaiter, selectFlight } from '../collapse/flights.ts';
+import { type Flights, mayShareWithWaiter, roundName, selectFlight } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { isBeingValidated } from '../fetch/background-revalidation.ts';
 import { selectPart } from '../fetch/exchange.ts';
@@ -153,6 +153,7 @@ function explainFlight({ generation }: Flight): FlightExplanation {
 /** The parts of a cache that an explanation reads. */
 type ExplainSources = Pick<ExchangeContext, 'store' | 'clock' | 'hitForPass' | 'notStoredReasons'> & {
   readonly flights: Flights;
+  readonly rounds: { isBusy(name: string): boolean };
   readonly uses: UseCounts;
 };
 
@@ -248,6 +249,11 @@ class DecisionExplainer {
       const status = generationStatus(generation, plan.reason, true);
       const joined = generationSnapshot(generation);
       return { decision: this.#fetchDecision('join', plan, status), snapshot: joined, source: joined };
+    }
+    // The request waits for the exchange that runs, and then for one that is sent after it came.
+    const round = plan.kind === 'revalidate' && !isAlone ? roundName(inquiry, plan) : undefined;
+    if (round !== undefined && this.#parts.rounds.isBusy(round) && this.#facts.unshared() === undefined) {
+      return { decision: this.#fetchDecision('join', plan), snapshot };
     }
     if (isHead(inquiry)) {
       const { decision, question } = this.#pass(plan.reason, 'method');

@@ -13,7 +13,7 @@ import type { BodyStream } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { Fragment, StoredResponse } from '../../http/stored-response.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
-import { selectContentDigest, withoutDigestsOfContent } from '../../semantics/digest.ts';
+import { contentDigestFields, selectContentDigest, withoutDigestsOfContent } from '../../semantics/digest.ts';
 import {
   fieldsBesidesValidity,
   freshened,
@@ -33,13 +33,12 @@ import {
 } from '../../semantics/range.ts';
 import { decideReuse } from '../../semantics/reuse.ts';
 import { isForAuthorized, personalFields } from '../../semantics/storing.ts';
-import { conditionalFields, strongValidator } from '../../semantics/validator.ts';
+import { compareVersions, conditionalFields, strongValidator } from '../../semantics/validator.ts';
 import { originEcho, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
 import { type StoredEntry, StoreFault, toStoreFault } from '../../store/store.ts';
-import type { RevalidationEvent } from '../../telemetry/events.ts';
 import type { Clearance, FetchResult, Kept } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
-import { gather, ResumedBody } from '../fill/arrived-generation.ts';
+import { gather, type OpenGeneration, ResumedBody } from '../fill/arrived-generation.ts';
 import { commit } from '../fill/commit.ts';
 import {
   asWhole,
@@ -66,7 +65,7 @@ import {
   type Inquiry,
   rangeSpecs,
 } from '../inquiry.ts';
-import { isFragment, mayBeServedTo, withIdentity } from '../lookup/lookup.ts';
+import { isFragment, isUsable, mayBeServedTo, withIdentity } from '../lookup/lookup.ts';
 import {
   describe,
   openArrived,
@@ -77,11 +76,14 @@ import {
   withTags,
 } from './open-generation.ts';
 
-/** An entry that is to be validated. */
+/** A stored response that is to be validated. */
 export interface Candidate {
-  readonly entry: StoredEntry;
-  /** Until when it may be served if the origin fails, in epoch milliseconds; 0 for never. */
+  /** Undefined where only a generation is arriving. */
+  readonly entry: StoredEntry | undefined;
+  /** Until when the entry may be served if the origin fails, in epoch milliseconds; 0 for never. */
   readonly serveStaleUntil: number;
+  /** A newer generation that is arriving, and that the store does not find yet. It is validated in place of the entry. */
+  readonly arriving?: OpenGeneration | undefined;
 }
 
 /** Runs an exchange and returns its fetch result; an error gives the result `failed`. Never rejects. */
@@ -118,73 +120,267 @@ export async function reopenStored(
   }
 }
 
+/** How often a validation is repeated because its stored response was replaced meanwhile. After that the whole is requested. */
+const MAX_VALIDATIONS = 3;
+
 async function askAndInterpret(
   context: ExchangeContext,
   inquiry: Inquiry,
   candidate: Candidate | undefined,
   clearance: Clearance,
 ): Promise<FetchResult> {
-  const ofPart = candidate === undefined ? await askForPart(context, inquiry, clearance) : undefined;
+  if (candidate !== undefined) return await validate(context, inquiry, candidate, clearance, MAX_VALIDATIONS);
+  const ofPart = await askForPart(context, inquiry, clearance);
   if (ofPart !== undefined) return ofPart;
-  const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
-  const received = await (conditions.length > 0 ? askWhetherCurrent : ask)(context, inquiry, conditions, clearance);
-  const { body, status } = received.response;
-  if (isOriginFailure(status) && candidate !== undefined && received.responseAt < candidate.serveStaleUntil) {
-    body.close();
-    return { kind: 'failed', failure: status, client: inquiry.client };
-  }
-  if (status !== 304 || candidate === undefined || conditions.length === 0) {
-    return await on200(context, inquiry, candidate?.entry, received, clearance);
-  }
-  body.close();
-  const result = await freshen(context, inquiry, candidate.entry, received, clearance);
-  if (result !== undefined) return result;
-  const again = await ask(context, inquiry, [], clearance);
-  return await on200(context, inquiry, candidate.entry, again, clearance);
+  return await on200(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
 }
 
 /**
- * Freshens an entry with a 304 (RFC 9111 §4.3.4). Undefined when the 304 is not about this entry, when it forbids keeping the
- * entry, or when the entry is gone. Where the 304 is only for requests with the same Authorization (§3.5), the entry takes only
- * its validity fields. CORS fields that repeat the Origin of the request are for that request only.
+ * Validates a stored response, or fetches it anew where it has no validator. A 304 confirms whichever stored response has the
+ * validators that the origin was sent: another exchange may have stored the same version again. Where it has stored another
+ * version, that one is validated, at most `left` times in all; a whole response is requested where the 304 is of no use.
+ */
+async function validate(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  candidate: Candidate,
+  clearance: Clearance,
+  left: number,
+): Promise<FetchResult> {
+  const { entry, serveStaleUntil } = candidate;
+  const target = candidate.arriving?.response ?? entry?.metadata;
+  const conditions = left > 0 && target !== undefined ? conditionalFields(target) : [];
+  const received = await (conditions.length > 0 ? askWhetherCurrent : ask)(context, inquiry, conditions, clearance);
+  const { body, status } = received.response;
+  if (isOriginFailure(status) && received.responseAt < serveStaleUntil) {
+    body.close();
+    return { kind: 'failed', failure: status, client: inquiry.client };
+  }
+  const isConfirmation = status === 304 && conditions.length > 0;
+  if (isConfirmation) body.close();
+  const result = await (isConfirmation ? freshenBy304 : freshenBy200)(context, inquiry, candidate, received, clearance);
+  if (conditions.length > 0 && !isOriginFailure(status)) {
+    context.emit({ kind: 'revalidation', result: isConfirmation || result !== undefined ? 'confirmed' : 'replaced' });
+  }
+  if (result !== undefined) return result;
+  if (!isConfirmation) return await on200(context, inquiry, entry, received, clearance);
+  const successor = await findSuccessor(context, inquiry, candidate);
+  const next = { entry: successor ?? entry, serveStaleUntil };
+  return await validate(context, inquiry, next, clearance, successor === undefined ? 0 : left - 1);
+}
+
+/** Freshens what a 304 confirms; undefined where nothing that is stored or arriving is confirmed, or may be kept. */
+async function freshenBy304(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  { entry, arriving }: Candidate,
+  received: Received,
+  clearance: Clearance,
+): Promise<FetchResult | undefined> {
+  const target = arriving?.response ?? entry?.metadata;
+  if (target === undefined) return undefined;
+  const tried = new Set<string>();
+  let stored = arriving === undefined ? entry : await findCurrent(context, inquiry, isNamed(arriving.name));
+  while (stored !== undefined) {
+    const result = await freshen(context, inquiry, stored, received, clearance);
+    if (result !== undefined) return result;
+    tried.add(stored.generation);
+    stored = await findCurrent(context, inquiry, ({ generation, metadata }) => {
+      return !tried.has(generation) && isSameToOrigin(target, metadata, received.responseAt);
+    });
+  }
+  return arriving?.isJoinable === true ? freshenArriving(inquiry, arriving, received, clearance) : undefined;
+}
+
+/**
+ * Freshens the stored response that has the strong validator of a 200, so that the same bytes are not stored anew under all who
+ * read them. Some origins never send a 304. Undefined where the 200 may differ from what is stored.
+ */
+async function freshenBy200(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  { arriving }: Candidate,
+  received: Received,
+  clearance: Clearance,
+): Promise<FetchResult | undefined> {
+  const { response, responseAt } = received;
+  if (response.status !== 200 || clearance.isRevoked) return undefined;
+  if (decideStoringFor(inquiry, { status: 200, fields: response.fields, responseAt }).kind === 'refuse')
+    return undefined;
+  const isSame = (metadata: StoredResponse, sizeBytes: number | undefined) =>
+    isSameRepresentation({ metadata, sizeBytes }, received);
+  const stored = await findCurrent(
+    context,
+    inquiry,
+    ({ isComplete, metadata, sizeBytes }) => isComplete && isSame(metadata, sizeBytes),
+  );
+  let result = stored && (await freshen(context, inquiry, stored, received, clearance));
+  if (result === undefined && arriving?.isJoinable === true && isSame(arriving.response, arriving.sizeBytes)) {
+    result = freshenArriving(inquiry, arriving, received, clearance);
+  }
+  if (result !== undefined) dropBody(response, context.store.blockSizeBytes);
+  return result;
+}
+
+/** Reads a body of at most one block to its end, which keeps the connection to the origin; a longer one is closed. Never throws. */
+function dropBody({ body, sizeBytes }: Received['response'], blockSizeBytes: number): void {
+  if (sizeBytes === undefined || sizeBytes > blockSizeBytes) {
+    body.close();
+    return;
+  }
+  const read = async () => {
+    for await (const _ of body);
+  };
+  read().catch(() => body.close());
+}
+
+/** Whether a 200 has the strong validator of a stored response, and nothing in it says that its bytes differ. */
+function isSameRepresentation(
+  { metadata, sizeBytes }: { readonly metadata: StoredResponse; readonly sizeBytes: number | undefined },
+  { response, responseAt }: Received,
+): boolean {
+  const isEqual = (name: string) => fieldValue(metadata.fields, name) === fieldValue(response.fields, name);
+  return (
+    metadata.status === 200 &&
+    !hasField(response.fields, 'content-range') &&
+    (sizeBytes === undefined || response.sizeBytes === undefined || sizeBytes === response.sizeBytes) &&
+    ['content-encoding', 'content-type', 'repr-digest', ...contentDigestFields].every(isEqual) &&
+    compareVersions(metadata, { fields: response.fields, responseAt }, responseAt) === 'same'
+  );
+}
+
+/** Whether a validation of one stored response says the same of another one: the strong validator, or the tag and the date, are equal. */
+function isSameToOrigin(a: StoredResponse, b: StoredResponse, now: number): boolean {
+  if (compareVersions(a, b, now) === 'same') return true;
+  const isEqual = (name: string) =>
+    hasField(a.fields, name) && fieldValue(a.fields, name) === fieldValue(b.fields, name);
+  return isEqual('etag') && isEqual('last-modified');
+}
+
+function isNamed(name: string): (entry: StoredEntry) => boolean {
+  return ({ generation }) => generation === name;
+}
+
+/** Finds the stored response that the origin may be asked about for a request. */
+async function findCurrent(
+  { store, clock }: ExchangeContext,
+  inquiry: Inquiry,
+  holds: (entry: StoredEntry) => boolean,
+): Promise<StoredEntry | undefined> {
+  return (await store.find(inquiry.key)).find(
+    (entry) =>
+      entry.pinnedUntil === undefined &&
+      isUsable(entry, clock.now()) &&
+      !isFragment(entry.metadata) &&
+      mayBeServedTo(entry.metadata, inquiry) &&
+      holds(entry),
+  );
+}
+
+/** Finds what another exchange has stored in place of a response that was validated. */
+function findSuccessor(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  { entry, arriving }: Candidate,
+): Promise<StoredEntry | undefined> {
+  return findCurrent(
+    context,
+    inquiry,
+    ({ generation }) => generation !== entry?.generation && generation !== arriving?.name,
+  );
+}
+
+/** What a validation makes of a stored response. */
+interface Freshened {
+  /** Undefined where the response may not be kept any more. */
+  readonly metadata: StoredResponse | undefined;
+  /** The fields that go into it, and into the others that the validation is about. */
+  readonly shared: Fields;
+  readonly isForAll: boolean;
+  /** The fields that are only for the request. */
+  readonly personal: Fields;
+}
+
+/**
+ * Merges a 304, or the head of a 200, into a stored response (RFC 9111 §4.3.4); undefined where it is not about this response.
+ * Where it is only for requests with the same Authorization (§3.5), the response takes only its validity fields. CORS fields that
+ * repeat the Origin of the request are for that request only.
+ */
+function freshenedBy(
+  inquiry: Inquiry,
+  stored: StoredResponse,
+  received: Received,
+  clearance: Clearance,
+): Freshened | undefined {
+  const { originFields, policy } = inquiry;
+  const { fields } = received.response;
+  if (!mayFreshen(stored, fields)) return undefined;
+  const merged = mergeInto(inquiry, stored, fields, received, clearance);
+  const isForAll = !isForAuthorized(originFields, merged.fields, policy);
+  const shared = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
+  const metadata = withIdentity(mergeInto(inquiry, stored, shared, received, clearance), inquiry);
+  const personal = isForAll
+    ? [...personalFields(fields, metadata.fields, policy), ...originEcho(originFields, fields)]
+    : fieldsBesidesValidity(fields, policy);
+  return { metadata: mayKeep(metadata, inquiry, clearance) ? metadata : undefined, shared, isForAll, personal };
+}
+
+function mergeInto(
+  inquiry: Inquiry,
+  stored: StoredResponse,
+  newer: Fields,
+  { requestAt, responseAt }: Received,
+  clearance: Clearance,
+): StoredResponse {
+  const { expiredAt = stored.expiredAt } = clearance;
+  const known = expiredAt === undefined ? stored : { ...stored, expiredAt };
+  return withTags(freshened(known, { fields: newer }, requestAt, responseAt, inquiry.policy), inquiry);
+}
+
+/** Freshens a generation that is arriving in another flight; undefined as `freshen`. */
+function freshenArriving(
+  inquiry: Inquiry,
+  generation: OpenGeneration,
+  received: Received,
+  clearance: Clearance,
+): FetchResult | undefined {
+  const fresh = freshenedBy(inquiry, generation.response, received, clearance);
+  if (fresh?.metadata === undefined) return undefined;
+  generation.freshen(fresh.metadata);
+  return { kind: 'confirmed', generation, personal: fresh.personal };
+}
+
+/**
+ * Freshens an entry with a 304, or the head of a 200 (RFC 9111 §4.3.4). Undefined when that is not about this entry, when it
+ * forbids keeping the entry, or when the entry is gone.
  */
 async function freshen(
   context: ExchangeContext,
   inquiry: Inquiry,
   entry: StoredEntry,
-  { response, requestAt, responseAt }: Received,
+  received: Received,
   clearance: Clearance,
 ): Promise<FetchResult | undefined> {
-  const { key, originFields, policy } = inquiry;
-  const { fields } = response;
-  if (!mayFreshen(entry.metadata, fields)) return undefined;
-  const merge = (stored: StoredResponse, newer: Fields) => {
-    const { expiredAt = stored.expiredAt } = clearance;
-    const known = expiredAt === undefined ? stored : { ...stored, expiredAt };
-    return withTags(freshened(known, { fields: newer }, requestAt, responseAt, policy), inquiry);
-  };
-  const isForAll = !isForAuthorized(originFields, merge(entry.metadata, fields).fields, policy);
-  const shared = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
-  const metadata = withIdentity(merge(entry.metadata, shared), inquiry);
-  if (!mayKeep(metadata, inquiry, clearance)) {
+  const { status, fields } = received.response;
+  const fresh = freshenedBy(inquiry, entry.metadata, received, clearance);
+  if (fresh === undefined) return undefined;
+  const { metadata, shared, isForAll, personal } = fresh;
+  if (metadata === undefined) {
     if (isForAll) await context.store.removeEntry(entry);
     return undefined;
   }
-  warnOfSetCookie(context, key, fields, metadata.fields);
-  const fresh = await clearance.storing(() => context.store.replaceMetadata(entry, metadata));
-  if (fresh === undefined) return undefined;
+  warnOfSetCookie(context, inquiry.key, fields, metadata.fields);
+  const replaced = await clearance.storing(() => context.store.replaceMetadata(entry, metadata));
+  if (replaced === undefined) return undefined;
   const alike: StoredEntry[] = [];
-  for (const other of await findAlike(context, inquiry, entry, fields)) {
-    const merged = merge(other.metadata, shared);
+  for (const other of status === 304 ? await findAlike(context, inquiry, entry, fields) : []) {
+    const merged = mergeInto(inquiry, other.metadata, shared, received, clearance);
     const updated = mayKeep(merged, inquiry, clearance)
       ? await clearance.storing(() => context.store.replaceMetadata(other, merged))
       : undefined;
     if (updated !== undefined) alike.push(updated);
   }
-  const personal = isForAll
-    ? [...personalFields(fields, metadata.fields, policy), ...originEcho(originFields, fields)]
-    : fieldsBesidesValidity(fields, policy);
-  return { kind: 'revalidated', entry: fresh, alike, personal };
+  return { kind: 'revalidated', entry: replaced, alike, status, personal };
 }
 
 /**
@@ -232,21 +428,21 @@ async function ask(context: ExchangeContext, inquiry: Inquiry, more: Fields, cle
   return { response, requestAt, responseAt: context.clock.now(), charged };
 }
 
-/** Sends a conditional request, and emits its result as a `revalidation` event. Throws `ProxyError`. */
+/** Sends a conditional request, and emits a `revalidation` event where it fails. Throws `ProxyError`. */
 async function askWhetherCurrent(
   context: ExchangeContext,
   inquiry: Inquiry,
   conditions: Fields,
   clearance: Clearance,
 ): Promise<Received> {
-  const report = (result: RevalidationEvent['result']) => context.emit({ kind: 'revalidation', result });
+  const report = () => context.emit({ kind: 'revalidation', result: 'failed' });
   try {
     const received = await ask(context, inquiry, conditions, clearance);
     const { status } = received.response;
-    report(status === 304 ? 'confirmed' : isOriginFailure(status) ? 'failed' : 'replaced');
+    if (isOriginFailure(status)) report();
     return received;
   } catch (thrown) {
-    if (toProxyError(thrown).source === 'origin') report('failed');
+    if (toProxyError(thrown).source === 'origin') report();
     throw thrown;
   }
 }
