@@ -13,7 +13,13 @@ import { RoadGround } from '../../test/support/proxies/road-ground.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, request, requestFields, sizeBytes, stored } from '../micro-sample.ts';
 
-const rules = { host: 'origin', originUrl: new URL('http://origin.example:8080'), cache: defaultCaching } as const;
+const rules = {
+  match: { hosts: [], pathPrefix: '/' },
+  stripPathPrefix: false,
+  host: 'origin',
+  originUrl: new URL('http://origin.example:8080'),
+  cache: defaultCaching,
+} as const;
 const client = { address: '192.0.2.7', forwardedFor: [] };
 const forward = memoizeByObject((fields: Fields) => forwardedResponseFields(fields, '1.1', 'rangeway-1'));
 const facts = { status: { hit: true, ttlSeconds: 86_340 } };

@@ -108,8 +108,8 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
       parseTime,
     )
     .option(
-      '--origin-host <origin|keep|NAME>',
-      "the Host that the origin sees: its own, the client's, or a name (default: origin)",
+      '--origin-host <auto|origin|keep|NAME>',
+      "the Host that the origin sees: its own, the client's, or a name (default: auto: the client's if the URL has an address or localhost)",
     )
     .option(
       '--insecure-tls',

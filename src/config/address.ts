@@ -125,3 +125,9 @@ export const longestSocketPath = 103;
 export function isLoopback(host: string): boolean {
   return host.toLowerCase() === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
 }
+
+/** Checks whether the URL of an origin has an address, a loopback name or a Unix socket in place of a name that others know. */
+export function isNamelessOrigin(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === 'unix:' || hostname.startsWith('[') || isIP(hostname) > 0 || /(?:^|\.)localhost$/.test(hostname);
+}

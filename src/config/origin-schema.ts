@@ -1,6 +1,7 @@
 /** The options of a route's origin or origins: where they are, and how Rangeway talks to them. */
 
 import * as z from 'zod';
+import { isNamelessOrigin } from './address.ts';
 import { countOption, distinctNames, hostChoice, originUrl, secondsOption, secretSource, size } from './values.ts';
 
 const health = z
@@ -101,9 +102,9 @@ const originOptions = z.strictObject({
     .default('http1')
     .describe('"http2" speaks HTTP/2 with origins over TLS that have it (ALPN).'),
   host: hostChoice
-    .default('origin')
+    .default('auto')
     .describe(
-      'The Host that the origin sees: "origin", its own; "keep", the one that the client sent; or a host name.',
+      'The Host that the origin sees: "keep", the one that the client sent; "origin", the name in "url"; or a host name. "auto" is "keep" where every URL has an address, localhost or a Unix socket, which no other name leads to, and requests are not signed; otherwise "origin".',
     ),
   connectTimeoutSeconds: secondsOption(0.01, 600).default(10).describe('How long making a connection may take.'),
   headersTimeoutSeconds: secondsOption(0.01, 86_400)
@@ -181,14 +182,16 @@ type Complain = (path: readonly (string | number)[], message: string) => void;
 
 const forTlsOnly = 'applies to an https:// origin only';
 
-const origin = originOptions.superRefine(
-  (value, context) => {
-    const complain: Complain = (path, message) => context.addIssue({ code: 'custom', path: [...path], message });
-    compareAlternatives(value, complain);
-    compareTls(value, complain);
-  },
-  { when: ({ value }) => comparedOptions.safeParse(value).success },
-);
+const origin = originOptions
+  .superRefine(
+    (value, context) => {
+      const complain: Complain = (path, message) => context.addIssue({ code: 'custom', path: [...path], message });
+      compareAlternatives(value, complain);
+      compareTls(value, complain);
+    },
+    { when: ({ value }) => comparedOptions.safeParse(value).success },
+  )
+  .transform(withHostChosen);
 
 function compareAlternatives({ url, alternatives, health: { check } }: OriginOptions, complain: Complain): void {
   for (const [index, each] of alternatives.entries()) {
@@ -216,6 +219,16 @@ function compareTls(value: OriginOptions, complain: Complain): void {
 /** Returns the path that is put before the path of every request; a Unix socket has none. */
 function pathOf(url: string): string {
   return url.startsWith('unix:') ? '' : new URL(url).pathname.replace(/\/$/, '');
+}
+
+/**
+ * Returns what "auto" means for an origin: the client's Host where all its URLs have an address, a loopback name (RFC 6761 §6.3) or
+ * a Unix socket, so that nothing there knows another name; otherwise its own. A signature is made for the name of the service.
+ */
+function withHostChosen<T extends Pick<OriginOptions, 'url' | 'alternatives' | 'host' | 'signing'>>(value: T): T {
+  if (value.host !== 'auto') return value;
+  const isNameless = [value.url, ...value.alternatives].every(isNamelessOrigin) && value.signing === undefined;
+  return { ...value, host: isNameless ? 'keep' : 'origin' };
 }
 
 /** The origin of a route: a URL, or a URL with options. */

@@ -64,7 +64,7 @@ export const hostPattern = z
 /** The value of a Host field, or one of the words `origin` and `keep`. */
 export const hostChoice = z
   .string()
-  .refine(isHostField, 'expected "origin", "keep" or a host name such as "media.example.org"');
+  .refine(isHostField, 'expected "auto", "origin", "keep" or a host name such as "media.example.org"');
 
 /** An IP address or a block of addresses, parsed. */
 export const addressRange = z.string().transform((text, context) => {

@@ -6,13 +6,14 @@
 import type { Inquiry } from '../cache/inquiry.ts';
 import type { Journey } from '../delivery/journey.ts';
 import { presentProblem } from '../delivery/problem.ts';
-import { type Fields, withField } from '../http/fields.ts';
+import type { Fields } from '../http/fields.ts';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { Hold } from '../origin/group/origin-group.ts';
 import { createInquiry, routeRequest } from '../routing/inquiry.ts';
-import { originTarget, type Route, type Router } from '../routing/router.ts';
+import { originTarget, type Route, type Router, referenceRules } from '../routing/router.ts';
 import { isLoop } from '../semantics/message-forwarding.ts';
+import { clientReferences, withHost } from '../semantics/references.ts';
 import { type Client, type ForwardingTrust, identify } from './client.ts';
 import {
   answerUnforwarded,
@@ -141,6 +142,7 @@ interface Upgrade {
 export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): Upgrade {
   const notes: GateNotes = { user: undefined, allowance: undefined };
   let present = (response: ProxyResponse): ProxyResponse => presentProblem(head, response);
+  let mapped = (fields: Fields): Fields => fields;
   return {
     async route() {
       const { request, client } = identify(withoutBody(head), context.trust);
@@ -153,19 +155,21 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
       if (admission.kind === 'answered') throw new ProxyError('method_refused');
       const { route, target } = admission.routed;
       const { idleTimeoutMs } = admission.allowance.openTunnel();
-      const fields = tunnelRequestFields(admission.request, client, route, context.pseudonym);
       const hold = route.holdOrigin?.();
+      const forwarded = tunnelRequestFields(admission.request, client, route, context.pseudonym);
+      const fields = hold?.host === undefined ? forwarded : withHost(forwarded, hold.host);
+      const asked = { target: originTarget(route, target.path, target.query), fields };
+      mapped = (received) => clientReferences(received, referenceRules(route), asked);
       return {
         url: (hold?.url ?? route.originUrl).href,
-        target: originTarget(route, target.path, target.query),
-        fields: hold?.host === undefined ? fields : withField(fields, 'host', hold.host),
+        ...asked,
         tls: route.tls,
         timeouts: route.timeouts,
         idleTimeoutMs,
         hold,
       };
     },
-    present: (response) => present(response),
+    present: (response) => present({ ...response, fields: mapped(response.fields) }),
     leave: (delivery) => notes.allowance?.leave(delivery),
   };
 }

@@ -152,6 +152,12 @@ export const errorKinds = {
     proxyStatus: 'http_request_error',
     sentence: 'The client left before its response was ready.',
   },
+  misdirected: {
+    status: 421,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'This server is not known by that name.',
+  },
   no_route: {
     status: 404,
     source: 'client',

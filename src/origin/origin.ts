@@ -7,6 +7,7 @@ import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse } from '../http/message.ts';
 import { type BodyObserver, ObservedBody } from '../http/observed-body.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
+import { clientReferences, type ReferenceRules } from '../semantics/references.ts';
 
 /** The clients of a transfer, for the limits per client. One object for each transfer, however often it is resumed. */
 export interface ChargedClients {
@@ -114,6 +115,27 @@ export function createOriginWithFields(origin: Origin, fields: Fields): Origin {
   if (fields.length === 0) return origin;
   return {
     fetch: (request) => origin.fetch({ ...request, fields: [...request.fields, ...fields] }),
+    close: () => origin.close(),
+  };
+}
+
+/**
+ * Wraps an origin: in its responses, interim ones too, references to itself become those of its clients. What is stored, and what
+ * stored responses are invalidated by, is so the same as what clients get.
+ */
+export function createMappedOrigin(origin: Origin, rules: ReferenceRules): Origin {
+  return {
+    async fetch(request) {
+      const map = (fields: Fields) => clientReferences(fields, rules, request);
+      const { onInterim } = request;
+      const response = await origin.fetch(
+        onInterim === undefined
+          ? request
+          : { ...request, onInterim: ({ status, fields }) => onInterim({ status, fields: map(fields) }) },
+      );
+      const fields = map(response.fields);
+      return fields === response.fields ? response : { ...response, fields };
+    },
     close: () => origin.close(),
   };
 }

@@ -9,7 +9,7 @@ import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { targetKeys } from './cache-key.ts';
-import { originTarget, prefixOf, type Route, type Router } from './router.ts';
+import { isNameOfServer, originTarget, prefixOf, type Route, type Router } from './router.ts';
 import {
   hasHiddenDotDot,
   hasOneReading,
@@ -38,7 +38,7 @@ type Destination = Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>;
 /**
  * Finds the route of a request; returns the remembered result of an equal request where there is one. Throws `ProxyError`:
  * `malformed_request` for an invalid authority, a target with a fragment, or a path that some origins may read as one of
- * another route; `no_route` where no route serves it.
+ * another route; `no_route` where no route serves it; `misdirected` where the route refuses names that are not known as its own.
  */
 export function routeRequest(destination: Destination, router: Router): Routed {
   const remembered = rememberedBy(router);
@@ -126,6 +126,15 @@ export function createPlainRouter<Rules>(router: Router, rulesOf: (route: Route)
 }
 
 function findRoute(destination: Destination, router: Router): Routed {
+  const routed = findAnyRoute(destination, router);
+  const { route, authority } = routed;
+  const isKnown = !route.refusesOtherNames || authority === '' || isNameOfServer(route, authority);
+  if (isKnown || router.hasName?.(authority)) return routed;
+  const detail = `route ${route.name} adds credentials, and no route names ${authority}: add it to match.hosts`;
+  throw new ProxyError('misdirected', { detail });
+}
+
+function findAnyRoute(destination: Destination, router: Router): Routed {
   const { scheme } = destination;
   const authority = destination.authority === '' ? '' : normaliseAuthority(destination.authority, scheme);
   if (authority === undefined) throw new ProxyError('malformed_request', { detail: 'the authority is not valid' });

@@ -4,11 +4,13 @@
  */
 
 import type { CachePolicy, FillPolicy } from '../cache/inquiry.ts';
+import { memoizeByObject } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Hold, MemberState } from '../origin/group/origin-group.ts';
-import { basePathOf, type Origin } from '../origin/origin.ts';
+import { basePathOf, hostOfOrigin, type Origin } from '../origin/origin.ts';
 import type { RangeAbility } from '../origin/range-ability.ts';
-import { hostOf, normaliseTarget, withUpperDigits } from './target.ts';
+import type { ReferenceRules } from '../semantics/references.ts';
+import { hostOf, isAddressOrLoopback, normaliseTarget, withUpperDigits } from './target.ts';
 
 /** Which requests a route serves. */
 export interface RouteMatch {
@@ -95,6 +97,11 @@ export interface Route {
   /** For tunnels: how long an origin may take to be connected to, and then to answer. Undefined: the default times. */
   readonly timeouts?: { readonly connectMs: number; readonly answerMs: number } | undefined;
   readonly host: HostPolicy;
+  /**
+   * Whether it serves only names that are known to be those of this server: a page of any site can be reached by a name that was
+   * made to point at a loopback address (DNS rebinding), and would use credentials that the route adds.
+   */
+  readonly refusesOtherNames?: boolean;
   /** Undefined where the operator has no rules for these fields. */
   readonly toOrigin?: OriginFieldRules | undefined;
   readonly cache: RouteCaching;
@@ -124,6 +131,8 @@ export interface Router {
   (authority: string, path: string): Route | undefined;
   /** Returns the route that serves every path of an authority; undefined where none does. */
   readonly only?: (authority: string) => Route | undefined;
+  /** Checks whether a route names the host of an authority. */
+  readonly hasName?: (authority: string) => boolean;
 }
 
 /** A route under one of its hosts. */
@@ -154,8 +163,44 @@ export function createRouter(routes: readonly Route[]): Router {
     const first = candidates.find((candidate) => hasHost(candidate, host));
     return first?.prefix === '/' ? first.route : undefined;
   };
-  return Object.assign(route, { only });
+  const named = candidates.filter(({ hostKind }) => hostKind !== 'any');
+  const hasName = (authority: string) => named.some((candidate) => hasHost(candidate, hostName(authority)));
+  return Object.assign(route, { only, hasName });
 }
+
+/**
+ * Checks whether a route knows that a normalised authority is a name of this server: one of its hosts, a loopback name, or an
+ * address, none of which the owner of another name can make point here.
+ */
+export function isNameOfServer(route: Pick<Route, 'match'>, authority: string): boolean {
+  const host = hostName(authority);
+  return isAddressOrLoopback(host) || (route.match.hosts.length > 0 && namedBy(route, host));
+}
+
+function namedBy({ match }: Pick<Route, 'match'>, host: string): boolean {
+  return match.hosts.some((each) => {
+    const name = each.toLowerCase();
+    return name !== '*' && (name.startsWith('*.') ? isUnder(host, name.slice(1)) : host === name);
+  });
+}
+
+function isUnder(host: string, suffix: string): boolean {
+  return host.endsWith(suffix) && host.length > suffix.length;
+}
+
+/** Returns how references of the origins of a route relate to those of its clients. */
+export const referenceRules = memoizeByObject(
+  (route: Pick<Route, 'match' | 'originUrl' | 'stripPathPrefix' | 'listOrigins'>): ReferenceRules => {
+    const { originUrl, stripPathPrefix, listOrigins } = route;
+    const urls = [originUrl, ...(listOrigins?.() ?? []).map(({ url }) => url)];
+    return {
+      scheme: originUrl.protocol === 'https:' ? 'https' : 'http',
+      names: new Set(urls.map((url) => `${url.protocol === 'https:' ? 'https' : 'http'}://${hostOfOrigin(url)}`)),
+      basePath: basePathOf(originUrl),
+      prefix: stripPathPrefix ? withoutFinalSlash(prefixOf(route)) : '',
+    };
+  },
+);
 
 /** A name with a final dot is the same host (RFC 1034 §3.1). */
 function hostName(authority: string): string {
@@ -220,7 +265,7 @@ function hasHost(candidate: Candidate, host: string): boolean {
     case 'exact':
       return host === candidate.host;
     case 'suffix':
-      return host.endsWith(candidate.host) && host.length > candidate.host.length;
+      return isUnder(host, candidate.host);
     case 'any':
       return true;
   }

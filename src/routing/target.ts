@@ -176,6 +176,11 @@ export function hostOf(authority: string): string {
   return authority.replace(/:\d+$/, '');
 }
 
+/** Checks whether a host in normal form, without a port, is an address, or a name of the machine itself (RFC 6761 §6.3). */
+export function isAddressOrLoopback(host: string): boolean {
+  return host.startsWith('[') || /^(?:\d+\.){3}\d+$/.test(host) || /^(?:.+\.)?localhost$/.test(host);
+}
+
 /** Returns the port of a normalised authority, or the scheme's default port. */
 export function portOf(authority: string, scheme: 'http' | 'https'): number {
   const port = /:(\d+)$/.exec(authority)?.[1];

@@ -5,6 +5,7 @@
 
 import type { Cache } from '../cache/cache.ts';
 import type { FillPolicy } from '../cache/inquiry.ts';
+import { isLoopback } from '../config/address.ts';
 import type { Config, RouteConfig } from '../config/schema.ts';
 import type { AdmissionContext } from '../guard/admit.ts';
 import { createPeerList } from '../guard/client.ts';
@@ -13,11 +14,11 @@ import { createInternalGate, type Gate } from '../guard/gate.ts';
 import { changedRequest, type Handler, type ProxyRequest } from '../http/message.ts';
 import { CountedOrigin } from '../origin/counted-origin.ts';
 import type { OriginGroup } from '../origin/group/origin-group.ts';
-import { createOriginWithFields, type Origin } from '../origin/origin.ts';
+import { createMappedOrigin, createOriginWithFields, type Origin } from '../origin/origin.ts';
 import { createRangeAbility } from '../origin/range-ability.ts';
 import { createRoutePrefetch, PrefetchState, type RoutePrefetch } from '../prefetch/prefetch.ts';
 import { createProxy, type ProxyContext } from '../proxy.ts';
-import { createRouter, type Route } from '../routing/router.ts';
+import { createRouter, type Route, referenceRules } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { openTracing, type Tracing } from '../telemetry/tracing.ts';
 import { cacheOptions, createRouteGate } from './gate.ts';
@@ -72,9 +73,10 @@ export async function createSite(
   await using resources = new AsyncDisposableStack();
   const opened: OpenedRoute[] = [];
   const gates: Gate[] = [];
+  const isForThisMachine = hasLoopbackListenersOnly(config);
   for (const routeConfig of config.routes) {
     const heir = inheritance.of(routeConfig.match ?? null);
-    const route = await createRoute(routeConfig, emit, heir);
+    const route = await createRoute(routeConfig, isForThisMachine, emit, heir);
     if (before?.inheritance.has(route.origins) !== true) resources.adopt(route.origins, (group) => group.close());
     opened.push(route);
     gates.push(await createRouteGate(routeConfig, heir));
@@ -152,7 +154,12 @@ interface OpenedRoute {
 }
 
 /** Creates a route. Rejects when one of its files cannot be read or used. */
-async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise<OpenedRoute> {
+async function createRoute(
+  config: RouteConfig,
+  isForThisMachine: boolean,
+  emit: Emit,
+  heir: Heir,
+): Promise<OpenedRoute> {
   const { origin: originConfig, match } = config;
   const name = config.name ?? `${match?.hosts?.join(',') ?? '*'}${match?.pathPrefix ?? '/'}`;
   const toOrigin = await readOriginFieldRules(config);
@@ -169,14 +176,21 @@ async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise
       },
     }),
   );
-  const sent = createOriginWithFields(origins.origin, toOrigin?.constant ?? []);
-  const prefetch = config.fill.prefetch && { ...config.fill.prefetch, ...countExchanges(sent, config) };
-  const route: Route = {
-    name,
+  const places = {
     match: { hosts: match?.hosts ?? [], pathPrefix: match?.pathPrefix ?? '/' },
     stripPathPrefix: config.stripPathPrefix,
     ...origins,
+  };
+  const sent = createMappedOrigin(
+    createOriginWithFields(origins.origin, toOrigin?.constant ?? []),
+    referenceRules(places),
+  );
+  const prefetch = config.fill.prefetch && { ...config.fill.prefetch, ...countExchanges(sent, config) };
+  const route: Route = {
+    name,
+    ...places,
     origin: prefetch?.load ?? sent,
+    refusesOtherNames: isForThisMachine && addsCredentials(config),
     toOrigin,
     cache: cacheOptions(config),
     ranges: config.ranges,
@@ -187,6 +201,23 @@ async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise
     closeDelimited: originConfig.closeDelimited,
   };
   return { route, origins: origins.origin };
+}
+
+/**
+ * Whether clients reach it by loopback addresses alone, without a proxy whose protocol they would not speak. What serves other
+ * machines, too, is open to all who reach it, by whatever name.
+ */
+function hasLoopbackListenersOnly({ listen }: Config): boolean {
+  const reached = listen.filter(({ address }) => address.kind !== 'unix');
+  const isLocal = ({ address, proxyProtocol }: Config['listen'][number]) =>
+    address.kind === 'tcp' && isLoopback(address.host) && proxyProtocol === false;
+  return reached.length > 0 && reached.every(isLocal);
+}
+
+/** Whether the origin of a route knows its clients by what Rangeway adds: a signature, secret fields, a client certificate. */
+function addsCredentials({ origin, fields }: RouteConfig): boolean {
+  const { signing, certFile } = origin;
+  return signing !== undefined || certFile !== undefined || Object.keys(fields.toOrigin.setSecret).length > 0;
 }
 
 /** Counts the exchanges of a route, and how many its origins take at a time. */

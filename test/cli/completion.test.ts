@@ -35,7 +35,7 @@ const lines: readonly (readonly [line: string, want: readonly string[], wantOfFi
   ['rangeway --store ', ['disk', 'memory']],
   ['rangeway --store=d', ['disk'], ['--store=disk']],
   ['rangeway --workers ', ['auto']],
-  ['rangeway --origin-host ', ['keep', 'origin']],
+  ['rangeway --origin-host ', ['auto', 'keep', 'origin']],
   ['rangeway --max-size ', []],
   ['rangeway --log-level ', levels],
   ['rangeway http://127.0.0.1:3000 --log-level ', levels],

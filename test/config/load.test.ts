@@ -72,7 +72,7 @@ describe('checkConfig fills in', () => {
             alternatives: [],
             choice: 'first',
             protocol: 'http1',
-            host: 'origin',
+            host: 'keep',
             connectTimeoutSeconds: 10,
             headersTimeoutSeconds: 60,
             bodyTimeoutSeconds: 60,
@@ -429,7 +429,7 @@ describe('checkConfig reports', () => {
     ],
     [
       { routes: [{ origin: { url: 'http://a', host: 'http://b' } }] },
-      'routes[0].origin.host: expected "origin", "keep" or a host name such as "media.example.org"',
+      'routes[0].origin.host: expected "auto", "origin", "keep" or a host name such as "media.example.org"',
     ],
     [
       { routes: [{ origin: { url: 'http://a', caFile: 'x', insecureTls: true } }] },

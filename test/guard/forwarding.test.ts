@@ -13,6 +13,8 @@ import type { ProxyRequest } from '../../src/http/message.ts';
 import { fieldsOf } from '../support/values/fields-of.ts';
 
 const rules: ForwardingRules = {
+  match: { hosts: [], pathPrefix: '/' },
+  stripPathPrefix: false,
   host: 'origin',
   originUrl: new URL('http://origin.test:3000/base'),
   cache: { acceptEncoding: 'asSent', targetedFields: [] },

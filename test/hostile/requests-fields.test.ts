@@ -121,7 +121,7 @@ judgeAll({
     [
       'beside an absolute target with another host',
       target('http://b/x'),
-      passed('GET /x', '', 'x-forwarded-host: b', 'forwarded: for=127.0.0.1;host=b;proto=http'),
+      passed('GET /x', '', 'host: b', 'x-forwarded-host: b', 'forwarded: for=127.0.0.1;host=b;proto=http'),
     ],
     ['that is invalid, beside an absolute target', target('http://b/x', 'a b'), bad],
     ['twice, beside an absolute target', target('http://b/x', 'a\r\nHost: b'), bad],

@@ -50,7 +50,7 @@ async function factsOf({ route, url: text, option }: Member, clocks: Clocks): Pr
   const { addresses, deadAddresses, connectMs } = reached;
   const outcome = reached.fault ?? (await request(url, route, clocks));
   const isSigned = route.origin.signing !== undefined;
-  return { option, url: text, isSigned, addresses, deadAddresses, connectMs, outcome };
+  return { option, url: text, isSigned, host: route.origin.host, addresses, deadAddresses, connectMs, outcome };
 }
 
 interface Reached extends Pick<OriginFacts, 'addresses' | 'deadAddresses' | 'connectMs'> {

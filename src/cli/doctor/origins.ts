@@ -10,6 +10,8 @@ export interface OriginFacts {
   readonly url: string;
   /** Whether requests to it are signed. */
   readonly isSigned: boolean;
+  /** The Host that it sees: `origin.host` as it works out. */
+  readonly host: string;
   /** The addresses of its name, and those of them that refuse connections; none for a Unix socket. */
   readonly addresses: readonly string[];
   readonly deadAddresses: readonly string[];
@@ -107,7 +109,7 @@ function adviceOnTls(code: string): string {
 }
 
 function judgeAnswer(
-  { addresses, deadAddresses, connectMs, isSigned }: OriginFacts,
+  { addresses, deadAddresses, connectMs, isSigned, host }: OriginFacts,
   outcome: Extract<OriginOutcome, { kind: 'answer' }>,
   where: string,
 ): Diagnosis {
@@ -131,7 +133,12 @@ function judgeAnswer(
     return found('note', 'origin', what, 'fields.toOrigin.setSecret sends them, if clients do not', where);
   }
   const ranges = hasRanges === undefined ? '' : hasRanges ? ', sends ranges' : ', sends whole files only';
-  return fine('origin', `${answered}${ranges}`, where);
+  return fine('origin', `${answered}${ranges}; sees ${seenHost(host)}`, where);
+}
+
+function seenHost(host: string): string {
+  if (host === 'keep') return 'the Host of the client';
+  return host === 'origin' ? 'its own name as Host' : `${host} as Host`;
 }
 
 function latency(ms: number): string {

@@ -1,12 +1,14 @@
 /** Writes the text of a commented configuration file. */
 
+import { isNamelessOrigin } from '../../config/address.ts';
+
 /** What a configuration says, as it is written in the file. */
 export interface ChosenConfig {
   /** The name of the file, for the commands in its comments. */
   readonly file: string;
   readonly origin: string;
   readonly insecureTls: boolean;
-  /** `origin`, `keep` or a name; undefined for the default. */
+  /** `auto`, `origin`, `keep` or a name; undefined for the default. */
   readonly originHost: string | undefined;
   readonly listen: string;
   readonly store:
@@ -179,6 +181,13 @@ function adminMember({ admin, store }: ChosenConfig): Member {
   return { comments, lines: object('admin', objectLines(value)) };
 }
 
+/** Says which Host the origin sees. */
+function describeHost(origin: string, host = 'auto'): string {
+  const isClients = host === 'keep' || (host === 'auto' && isNamelessOrigin(origin));
+  const seen = isClients ? 'that of the client' : host === 'auto' || host === 'origin' ? 'its own name' : host;
+  return `The Host that it sees: ${seen} ("host": "keep", "origin" or a name).`;
+}
+
 function routesMember({ origin, insecureTls, originHost, probed, lacksLifetime }: ChosenConfig): Member {
   const options = {
     url: origin,
@@ -186,7 +195,7 @@ function routesMember({ origin, insecureTls, originHost, probed, lacksLifetime }
     ...(insecureTls ? { insecureTls } : {}),
   };
   const lone: Member = {
-    comments: probed,
+    comments: [...probed, describeHost(origin, originHost)],
     lines: Object.keys(options).length === 1 ? member('origin', origin) : object('origin', objectLines(options)),
   };
   const lifetime: Member = {

@@ -8,16 +8,26 @@ import { memoizeByText } from '../../http/collections.ts';
 import { type Field, type Fields, fieldValue, trimWhitespace, withField, withoutFields } from '../../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../http/message.ts';
 import { hostOfOrigin } from '../../origin/origin.ts';
-import type { OriginFieldRules, Route, RouteCaching } from '../../routing/router.ts';
+import {
+  isNameOfServer,
+  type OriginFieldRules,
+  type Route,
+  type RouteCaching,
+  referenceRules,
+} from '../../routing/router.ts';
 import { normaliseAuthority, portOf } from '../../routing/target.ts';
 import { normaliseAcceptEncoding } from '../../semantics/accept.ts';
 import { surrogateCapability, surrogateControlField } from '../../semantics/cache-control.ts';
 import { formatForwarded, withCdnLoop, withoutConnectionFields, withVia } from '../../semantics/message-forwarding.ts';
 import { allowedMethods, isMethodOverride } from '../../semantics/method.ts';
+import { originReferences } from '../../semantics/references.ts';
 import { type Client, isAddress, plainAddress } from '../client.ts';
 
 /** The parts of a route that decide the fields of its requests. */
-export type ForwardingRules = Pick<Route, 'host' | 'originUrl' | 'toOrigin'> & {
+export type ForwardingRules = Pick<
+  Route,
+  'host' | 'originUrl' | 'toOrigin' | 'match' | 'stripPathPrefix' | 'listOrigins'
+> & {
   readonly cache: Pick<RouteCaching, 'acceptEncoding' | 'targetedFields'>;
 };
 
@@ -26,6 +36,9 @@ type ForwardedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | '
 
 /** Fields that Rangeway sets (Host by policy, framing by the origin's connection), and fields that are addressed to it. */
 const ownFields: ReadonlySet<string> = new Set(['host', 'content-length', 'expect', 'proxy-authorization']);
+
+/** Fields in which clients write the name by which they know this server. */
+const namingFields: ReadonlySet<string> = new Set(['origin', 'referer', 'destination']);
 
 /** Methods whose responses a cache may give to other clients: an override of such a method would poison the cache. */
 const sharedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
@@ -88,13 +101,30 @@ function requestFields(request: ForwardedRequest, client: Client, rules: Forward
   const known = withoutConnectionFields(request.fields).filter(([name]) => isPassed(name, request.method, client));
   const passed = known.some(hasSession) ? known.flatMap(withoutSession) : known;
   const endToEnd = withDecrementedMaxForwards(request.method, withEncodings(passed, rules));
+  const host = hostFor(rules, authority);
   const fields: Fields = [
-    ['host', hostFor(rules, authority)],
-    ...withCdnLoop(withVia(endToEnd, request.version, pseudonym), pseudonym),
+    ['host', host],
+    ...withCdnLoop(
+      withVia(withReferences(endToEnd, request.scheme, authority, host, rules), request.version, pseudonym),
+      pseudonym,
+    ),
     ...forwardingFields(request, client, authority),
     ...capabilityFields(rules),
   ];
   return rules.toOrigin === undefined ? fields : withoutRemoved(fields, rules.toOrigin);
+}
+
+/** The fields, with the name that the origin sees in those that name the page that asks. */
+function withReferences(
+  fields: Fields,
+  scheme: 'http' | 'https',
+  authority: string | undefined,
+  host: string,
+  rules: ForwardingRules,
+): Fields {
+  if (authority === undefined || !fields.some(([name]) => namingFields.has(name))) return fields;
+  const used = { scheme, authority, host, isNameOfServer: isNameOfServer(rules, authority) };
+  return originReferences(fields, used, referenceRules(rules));
 }
 
 function withoutRemoved(fields: Fields, { removed, removedFamilies = [] }: OriginFieldRules): Fields {

@@ -8,6 +8,7 @@ import type { Clock } from '../../http/clock.ts';
 import { ExpiringMap } from '../../http/collections.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
 import { toProxyError } from '../../http/proxy-error.ts';
+import { withHost } from '../../semantics/references.ts';
 import { type Origin, type OriginRequest, type OriginResponse, observedResponse } from '../origin.ts';
 import {
   Health,
@@ -270,10 +271,6 @@ function verdictOn(sent: Attempt): [Outcome, string] {
     return [isFailureResponse(sent.response) ? 'failed' : 'well', `status ${sent.response.status}`];
   const { code, detail } = toProxyError(sent.error);
   return [isOriginFault(sent.error) ? 'failed' : 'unknown', detail === undefined ? code : `${code}, ${detail}`];
-}
-
-function withHost(fields: Fields, host: string): Fields {
-  return fields.map((field) => (field[0] === 'host' ? ['host', host] : field));
 }
 
 /** The number of targets that are remembered: those of the most recent representations. */

@@ -81,7 +81,9 @@ describe('formatConfigText', () => {
       "//   rangeway -c 'it'\\''s.json'          serves",
       "//   rangeway reload -c 'it'\\''s.json'   has the running server read it again",
     ]);
-    expect(text).toContain('      // known:\n      //   ranges   none\n      "origin": "http://127.0.0.1:3000"\n');
+    expect(text).toContain(
+      '      // known:\n      //   ranges   none\n      // The Host that it sees: that of the client ("host": "keep", "origin" or a name).\n      "origin": "http://127.0.0.1:3000"\n',
+    );
     expect(text).toContain('      // "cache": {"defaultTtlSeconds":60},\n');
     expect(text.endsWith('  ]\n}\n')).toBe(true);
   });
