@@ -40,6 +40,7 @@ import type { RoutePrefetch } from './prefetch/prefetch.ts';
 import { createInquiry, createPlainRouter, policyOf, routeRequest } from './routing/inquiry.ts';
 import type { Route } from './routing/router.ts';
 import { formatCacheStatus } from './semantics/cache-status.ts';
+import { isConnectionCredentials } from './semantics/connection-auth.ts';
 import { mayAddLength } from './semantics/head-length.ts';
 import { isAnonymous } from './semantics/identity.ts';
 import { formatContentRange } from './semantics/range.ts';
@@ -121,8 +122,12 @@ class Client {
     source.known = this;
   }
 
-  /** Checks whether the client may pass a gate: see `HitGate.pass`. Repeated credentials are not checked again. */
+  /**
+   * Checks whether the client may pass a gate: see `HitGate.pass`. Repeated credentials are not checked again. Those that authenticate
+   * a connection are for the origin.
+   */
   pass(gate: HitGate, { credentials }: PlainHead): Passed | undefined {
+    if (credentials.some(isConnectionCredentials)) return undefined;
     if (gate.pass === undefined) return anybody;
     const text = credentials.flat().join(' ');
     if (this.#gate === gate && text === this.#credentials) return this.#passed;

@@ -1,6 +1,7 @@
 /** The steps of a request, in order: from the request that a listener has received to the response that it sends. */
 
 import type { Answer } from './cache/answer.ts';
+import { boundByResponse } from './cache/answers/pass.ts';
 import type { Cache } from './cache/cache.ts';
 import { deliver, withRetries } from './delivery/deliver.ts';
 import { Journey } from './delivery/journey.ts';
@@ -57,21 +58,20 @@ function travel(
   if (admitted.kind === 'purge') return answerPurge(admitted.purge, context);
   const { cache, pseudonym } = context;
   const { route, inquiry } = admitted;
-  const { request } = inquiry;
   const delivery = deliveryOf(route);
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
     journey.answer = answer;
     if (route.prefetch !== undefined) context.prefetchOf.get(route)?.noteAnswer(inquiry, answer);
-    const response = deliver(request, answer, delivery);
+    const response = deliver(inquiry.request, answer, delivery);
     if (answer.kind === 'representation') return response;
-    const { version } = answer.relay.response;
+    const { version } = boundByResponse(inquiry, answer.relay.response);
     const forward = ({ fields, status }: ProxyResponse) => forwardedResponseFields(fields, version, pseudonym, status);
     return whenReady(response, (relayed) => ({ ...relayed, fields: forward(relayed) }));
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
   const passBy = () => cache.passUnreadable(inquiry).then(receive);
   // In the second attempt damaged or outdated bytes count as absent. Bytes that only cannot be read now need `passUnreadable`.
-  return withRetries(attempt(), request.body === undefined ? [attempt, passBy] : []);
+  return withRetries(attempt(), inquiry.request.body === undefined ? [attempt, passBy] : []);
 }
 
 /** Calls `next` with the value: in the same tick unless the value is a promise. */

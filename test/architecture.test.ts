@@ -142,9 +142,10 @@ const packages: Readonly<Record<string, RegExp>> = {
   sax: /^media\/xml\.ts$/,
   'string-width': /^cli\/terminal\/style\.ts$/,
   'structured-headers': /^semantics\/structured-fields\.ts$/,
-  undici: /^origin\/undici-origin\.ts$/,
+  undici: /^origin\/undici-(origin|parser)\.ts$/,
   'undici/lib/core/connect.js': /^origin\/undici-origin\.ts$/,
-  'undici/lib/core/errors.js': /^origin\/undici-origin\.ts$/,
+  'undici/lib/core/errors.js': /^origin\/undici-(origin|parser)\.ts$/,
+  'undici/lib/dispatcher/client.js': /^origin\/undici-origin\.ts$/,
   'undici/lib/dispatcher/pool.js': /^origin\/undici-origin\.ts$/,
   zod: /^(config|admin)\//,
 };
@@ -173,6 +174,7 @@ const notForEachRequest = new Set([
   'listener/accept/open-listener.ts',
   'listener/accept/tls.ts',
   'origin/tls-closure.ts',
+  'origin/undici-parser.ts',
 ]);
 
 interface SourceFile {

@@ -7,7 +7,7 @@ import type { StoredEntry } from '../../src/store/store.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, policy, request, requestFields, sizeBytes, stored } from '../micro-sample.ts';
 
-const inquiry = { request, originFields: requestFields, policy };
+const inquiry = { request, originFields: requestFields, policy, client: '192.0.2.1' };
 
 /** Returns a complete, fresh entry for one Accept-Encoding. */
 function entryFor(encoding: string): StoredEntry {

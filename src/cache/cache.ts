@@ -44,6 +44,7 @@ import {
   decideBypass,
   decideNextStep,
   type FetchPlan,
+  forwardReasonOf,
   mayBeServedTo,
   type Plan,
   planAnswer,
@@ -141,7 +142,7 @@ class StoreCache implements Cache {
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {
     const bypass = decideBypass(inquiry);
-    if (bypass !== undefined) return this.#passer.pass(inquiry, bypass, bypass);
+    if (bypass !== undefined) return this.#passer.pass(inquiry, forwardReasonOf(bypass), bypass);
     const entries = this.#context.store.peek(inquiry.key);
     if (entries !== undefined) return this.#answerFrom(entries, inquiry);
     return this.#context.store.find(inquiry.key).then((found) => this.#answerFrom(found, inquiry));

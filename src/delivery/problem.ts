@@ -68,7 +68,9 @@ export function problemResponse(status: number, detail: string, fields: Fields =
  */
 export function errorResponse(error: ProxyError): ProxyResponse {
   const { proxyStatus, sentence, status } = errorKinds[error.code];
-  return problemResponse(status, sentence, [['proxy-status', `rangeway; error=${proxyStatus}`], ...error.fields]);
+  const fields: Fields = [['proxy-status', `rangeway; error=${proxyStatus}`], ...error.fields];
+  const response = problemResponse(status, sentence, fields);
+  return error.code === 'http1_required' ? { ...response, requiresHttp1: true } : response;
 }
 
 /** The form of an error response; JSON is the form that it is created in. */

@@ -2,6 +2,8 @@
 
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Http2ServerResponse } from 'node:http2';
+import type { Socket } from 'node:net';
+import { type ClientConnection, endOwners } from '../http/client-connection.ts';
 import { type Fields, listMembers, wireFieldName } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
@@ -22,8 +24,9 @@ import { isHttp2, type NodeRequest } from './node-reception.ts';
 /** A response of `node:http`, `node:https` or the compatibility API of `node:http2`. */
 export type NodeResponse = ServerResponse | Http2ServerResponse;
 
-/** INTERNAL_ERROR (RFC 9113 §7). */
+/** INTERNAL_ERROR and HTTP_1_1_REQUIRED (RFC 9113 §7). */
 const http2InternalError = 2;
+const http2Http1Required = 13;
 
 /** Fields of a representation or its framing: what another middleware has set for its own response must not describe ours. */
 const representationFields = [
@@ -40,6 +43,17 @@ const representationFields = [
 ];
 
 const ignore = (): void => {};
+
+const connections = new WeakMap<Socket, ClientConnection>();
+
+function connectionOf(socket: Socket): ClientConnection {
+  const known = connections.get(socket);
+  if (known !== undefined) return known;
+  const connection: ClientConnection = { owners: undefined };
+  connections.set(socket, connection);
+  socket.once('close', () => endOwners(connection));
+  return connection;
+}
 
 /** Lives from the request head until the response has left the process, or the client is gone. */
 export class NodeExchange implements RequestOwner, ResponseOutlet {
@@ -104,6 +118,11 @@ export class NodeExchange implements RequestOwner, ResponseOutlet {
       if (this.#isSettled && !this.#isWhole) this.#abort.abort(new ProxyError('client_gone'));
     }
     return this.#abort.signal;
+  }
+
+  /** The connection of the client; undefined over HTTP/2, whose requests share one. */
+  get connection(): ClientConnection | undefined {
+    return isHttp2(this.#request) ? undefined : connectionOf(this.#request.socket);
   }
 
   /** Whether the program has read from the body of the request, or taken it away. */
@@ -214,6 +233,11 @@ export class NodeExchange implements RequestOwner, ResponseOutlet {
       else if (this.#isCloseDelimited) response.socket?.resetAndDestroy();
       else response.destroy();
     });
+  }
+
+  get requireHttp1(): (() => void) | undefined {
+    const response = this.#response;
+    return isHttp2Response(response) ? () => response.stream.close(http2Http1Required) : undefined;
   }
 
   finishConnection(): void {

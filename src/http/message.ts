@@ -3,6 +3,7 @@
  * (RFC 9457), changed copies of a request, and reading a body chunk by chunk. Read this file first, then `fields.ts`.
  */
 
+import type { ClientConnection } from './client-connection.ts';
 import type { Fields } from './fields.ts';
 import type { ProxyError } from './proxy-error.ts';
 
@@ -95,6 +96,8 @@ export interface ProxyRequest {
   readonly receivedAt: number;
   /** Whether the system may send the body from a file into the client's socket by itself. */
   readonly takesMovable?: boolean;
+  /** The client's connection, where it carries one request after another (HTTP/1.x); undefined elsewhere. */
+  readonly connection?: ClientConnection | undefined;
   /** Aborted when the client leaves before its response is complete. */
   readonly signal: AbortSignal;
   /** Sends an interim response, where the client's protocol supports them. */
@@ -119,6 +122,8 @@ export interface ProxyResponse {
   readonly body: Body;
   /** Whether the connection must end after this response. */
   readonly closeConnection?: boolean;
+  /** Whether the request needs HTTP/1.1 (RFC 9113 §7, HTTP_1_1_REQUIRED): over HTTP/2 its stream is reset in place of a response. */
+  readonly requiresHttp1?: boolean;
   /** The problem, where it is an error of our own: `presentProblem` converts the response to the form that the client prefers. */
   readonly problem?: ProblemDetails;
   /** Called while a long body is sent, with the bytes that were handed to the connection since the last call. Does not throw. */
@@ -234,7 +239,7 @@ export interface ProblemDetails {
 }
 
 /** The parts that may be changed. */
-type RequestChanges = Partial<Omit<ProxyRequest, 'signal' | 'sendInterim'>>;
+type RequestChanges = Partial<Omit<ProxyRequest, 'signal' | 'sendInterim' | 'connection'>>;
 
 /** Returns a copy of a request with these changes. The signal is that of the original, made when it is first read. */
 export function changedRequest(request: ProxyRequest, changes: RequestChanges): ProxyRequest {
@@ -278,6 +283,10 @@ class ChangedRequest implements ProxyRequest {
 
   get signal(): AbortSignal {
     return this.#original.signal;
+  }
+
+  get connection(): ClientConnection | undefined {
+    return this.#original.connection;
   }
 
   sendInterim(interim: Parameters<ProxyRequest['sendInterim']>[0]): void {

@@ -146,6 +146,12 @@ export const errorKinds = {
     proxyStatus: 'http_request_error',
     sentence: 'The tunnel was idle for too long.',
   },
+  http1_required: {
+    status: 421,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'The origin authenticates connections (NTLM, Negotiate), which takes HTTP/1.1.',
+  },
   client_gone: {
     status: 499,
     source: 'client',
@@ -224,17 +230,17 @@ export const errorKinds = {
     proxyStatus: 'http_protocol_error',
     sentence: 'The origin sent a response that is not well-formed HTTP.',
   },
+  origin_head_too_large: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_response_header_section_size',
+    sentence: 'The header section of the response from the origin is too large.',
+  },
   origin_bare_lf: {
     status: 502,
     source: 'origin',
     proxyStatus: 'http_protocol_error',
     sentence: 'The header of the response from the origin ends lines with LF alone (RFC 9112 section 2.2).',
-  },
-  origin_folded_field: {
-    status: 502,
-    source: 'origin',
-    proxyStatus: 'http_protocol_error',
-    sentence: 'The header of the response from the origin has a folded line (RFC 9112 section 5.2).',
   },
   origin_body_short: {
     status: 502,

@@ -5,6 +5,7 @@
 
 import { METHODS } from 'node:http';
 import { isIPv6 } from 'node:net';
+import type { ClientConnection } from '../http/client-connection.ts';
 import { type Field, type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import type { BodyStream, InterimResponse, Peer, ProxyRequest } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
@@ -226,6 +227,8 @@ function refusedFraming(reason: string): RequestFraming {
 export interface RequestOwner {
   /** Created on first use: most requests are answered without it. */
   readonly signal: AbortSignal;
+  /** As `ProxyRequest.connection`. */
+  readonly connection?: ClientConnection | undefined;
   sendInterim(interim: InterimResponse): void;
 }
 
@@ -267,6 +270,10 @@ export class ReceivedRequest implements ProxyRequest {
 
   get signal(): AbortSignal {
     return this.#owner.signal;
+  }
+
+  get connection(): ClientConnection | undefined {
+    return this.#owner.connection;
   }
 
   sendInterim(interim: InterimResponse): void {

@@ -67,6 +67,8 @@ export interface ResponseOutlet extends Mover {
   end(chunks: readonly Uint8Array[], trailers: Fields, giveBack?: () => void): void;
   /** Breaks off the response, so that the client sees that it is incomplete. Bytes written before may still be sent. */
   breakOff(): void;
+  /** Breaks off in place of a response, and tells the client to ask over HTTP/1.1. Absent where the connection speaks that. */
+  readonly requireHttp1?: (() => void) | undefined;
   /** Takes no further request on the connection. */
   finishConnection(): void;
   /** Calls back once, with whether the response was sent completely; immediately with false if the response is already over. */
@@ -125,6 +127,10 @@ export function respond(outlet: ResponseOutlet, response: ProxyResponse, { now, 
     response.onDelivered?.(deliveryOf(progress, isWhole));
   });
   if (outlet.isSettled) return;
+  if (response.requiresHttp1 === true && outlet.requireHttp1 !== undefined) {
+    outlet.requireHttp1();
+    return;
+  }
   progress.error = writeHead(outlet, response, now());
   if (progress.error === undefined) writeBody(outlet, response, progress);
   else writeFailure(outlet, progress.error, now());

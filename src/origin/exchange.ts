@@ -6,6 +6,7 @@
 import { type Field, type Fields, fieldLines, trimWhitespace } from '../http/fields.ts';
 import type { BodyStream, NextChunk } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
+import { isConnectionBinding } from '../semantics/connection-auth.ts';
 import { withoutConnectionFields } from '../semantics/message-forwarding.ts';
 import type { Framing, OriginRequest, OriginResponse } from './origin.ts';
 import { originError, type Stage } from './origin-error.ts';
@@ -48,6 +49,10 @@ export class OriginExchange {
   #body: ReceivedBody | undefined;
   /** Why the exchange has failed. */
   #error: ProxyError | undefined;
+  /** Set by the connection that carries the exchange. */
+  connection: { retire(): void } | undefined;
+  /** Whether the origin authenticates the connection, so that no other client may use it. */
+  #isBinding = false;
 
   /** `onOver` is called when the exchange is over; perhaps more than once, and within the constructor for an aborted request. */
   constructor(request: OriginRequest, carrier: Carrier, onOver: () => void = () => {}) {
@@ -80,6 +85,7 @@ export class OriginExchange {
 
   onResponseEnd(control: Control): void {
     this.#leave();
+    if (this.#isBinding) this.connection?.retire();
     this.#body?.end(keptTrailers(fieldsOf(control.rawTrailers)));
   }
 
@@ -109,6 +115,7 @@ export class OriginExchange {
       const { framing, sizeBytes } = reading;
       this.#stage = 'reading';
       this.#framing = framing;
+      this.#isBinding = this.#request.owner === undefined && isConnectionBinding(fields);
       this.#body = new ReceivedBody(sizeBytes, {
         pause: () => this.#control?.pause(),
         resume: () => this.#control?.resume(),

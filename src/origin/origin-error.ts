@@ -25,7 +25,6 @@ const codes: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
   ['UND_ERR_CONNECT_TIMEOUT', 'origin_connect_timeout'],
   ['UND_ERR_HEADERS_TIMEOUT', 'origin_timeout'],
   ['UND_ERR_BODY_TIMEOUT', 'origin_timeout'],
-  ['UND_ERR_HEADERS_OVERFLOW', 'origin_ill_framed'],
   ['UND_ERR_REQ_CONTENT_LENGTH_MISMATCH', 'request_body_incomplete'],
   ['UND_ERR_INVALID_ARG', 'malformed_request'],
 ]);
@@ -43,7 +42,7 @@ export function originError(thrown: unknown, stage: Stage, isTls: boolean): Prox
 /** Explanations for operators, where the parser's own message explains too little. */
 const lineFaults: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([
   ['origin_bare_lf', 'the response header ends lines with a bare LF (RFC 9112 §2.2)'],
-  ['origin_folded_field', 'the response header has a folded line (obs-fold, RFC 9112 §5.2)'],
+  ['origin_head_too_large', 'the response header is larger than 64 KiB'],
 ]);
 
 /** Advice about a certificate that is not trusted. It is for the log: clients never see the detail. */
@@ -94,7 +93,8 @@ function isCertificateFault(code: string): boolean {
 
 function waitingCode(error: SystemError): ErrorCode {
   const { name, code, message } = error;
-  if (name === parserError) return headCode(error);
+  if (name === parserError) return message.includes('Missing expected CR') ? 'origin_bare_lf' : 'origin_ill_framed';
+  if (code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'HPE_HEADER_OVERFLOW') return 'origin_head_too_large';
   // A parser that fails in the head may have read a Content-Length; the fault is in the head, not a short body.
   if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_ill_framed';
   if (code === 'UND_ERR_SOCKET') return /^bad (response|upgrade)$/.test(message) ? 'origin_ill_framed' : 'origin_reset';
@@ -103,24 +103,11 @@ function waitingCode(error: SystemError): ErrorCode {
   return brokenConnectionCode(code);
 }
 
-/** Names the fault that the parser found in a head. */
-function headCode({ message, data }: SystemError): ErrorCode {
-  if (message.includes('Missing expected CR')) return 'origin_bare_lf';
-  if (message.includes('Unexpected whitespace after header value')) return 'origin_folded_field';
-  // A value that begins on the next line fails at its first character, although values may contain that character.
-  const failedAt = String(data).charCodeAt(0);
-  const isFolded = message.includes('Invalid header value char') && failedAt > 0x20 && failedAt !== 0x7f;
-  return isFolded ? 'origin_folded_field' : 'origin_ill_framed';
-}
-
-/** Checks whether the parser failed at a status line that ends with LF alone. */
-export function isBareStatusLine(error: unknown): boolean {
-  return error instanceof Error && error.name === parserError && error.message.includes('CR after response line');
-}
-
 function readingCode({ name, code, message }: SystemError): ErrorCode {
   // Three forms of one fault: the connection was closed in order, but too early.
   if (code === 'UND_ERR_SOCKET' || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_body_short';
+  // Trailers without end.
+  if (code === 'UND_ERR_HEADERS_OVERFLOW') return 'origin_ill_framed';
   if (name === parserError) return message.includes('Invalid EOF state') ? 'origin_body_short' : 'origin_ill_framed';
   return code?.startsWith('ERR_SSL_') ? 'origin_reset' : brokenConnectionCode(code);
 }

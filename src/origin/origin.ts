@@ -3,6 +3,7 @@
  * of an origin, and adds the operator's fields to requests. Read this file first, then `exchange.ts` and `undici-origin.ts`.
  */
 
+import type { BoundClient } from '../http/client-connection.ts';
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse } from '../http/message.ts';
 import { type BodyObserver, ObservedBody } from '../http/observed-body.ts';
@@ -41,6 +42,11 @@ export interface OriginRequest {
   /** Ends the exchange, body included. */
   readonly signal: AbortSignal;
   readonly onInterim?: ((interim: InterimResponse) => void) | undefined;
+  /**
+   * Whose connections carry the request: no other request uses them, and they end with the client's connection. Absent where the
+   * request may share connections.
+   */
+  readonly owner?: BoundClient | undefined;
   /** Absent where no client is charged. */
   readonly charged?: ChargedClients | undefined;
   /** Whether the request was sent before, and is sent again because no usable response came. */

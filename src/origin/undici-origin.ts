@@ -5,21 +5,24 @@
 
 /// <reference path="./undici-parts.d.ts" />
 
-import type { OnReadOpts, Socket } from 'node:net';
+import dns from 'node:dns';
+import { isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { buildConnector as Connecting, Dispatcher } from 'undici';
 // Not the main module of undici: on Node 24 it replaces the dispatcher that a program has set for its own `fetch`.
 import buildConnector from 'undici/lib/core/connect.js';
 import errors from 'undici/lib/core/errors.js';
+import Client from 'undici/lib/dispatcher/client.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
+import type { BoundClient } from '../http/client-connection.ts';
 import { type Fields, wireFieldName } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { isSafeMethod } from '../semantics/method.ts';
+import { hasConnectionCredentials } from '../semantics/connection-auth.ts';
 import { ConnectionQueue } from './connection-queue.ts';
 import { OriginExchange } from './exchange.ts';
 import { type ConnectedOrigin, hostOfOrigin, type OriginRequest, type OriginResponse, socketPathOf } from './origin.ts';
-import { isBareStatusLine } from './origin-error.ts';
 import { requireCloseNotify } from './tls-closure.ts';
+import { mendHeads } from './undici-parser.ts';
 
 /** The address of an origin, its timeouts and its limits. */
 export interface UndiciOriginOptions {
@@ -52,6 +55,19 @@ export interface OriginTls {
   readonly key?: string | undefined;
 }
 
+/**
+ * After this time a connection to a name takes no further request, so that an address that has changed is followed, in milliseconds.
+ * Health checks, DNS and load balancers assume a minute or more.
+ */
+export const maxConnectionAgeMs = 60_000;
+
+/** Whether a URL names an address, or this machine, and no name that may get another address. */
+export function hasOwnAddress(url: URL): boolean {
+  return (
+    socketPathOf(url) !== undefined || isLocalhost(url.hostname) || isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0
+  );
+}
+
 /** The largest head or trailer section that is read, in bytes; a larger one ends its connection. */
 const maxHeadBytes = 64 * 1024;
 
@@ -78,14 +94,14 @@ const connectionFields: ReadonlySet<string> = new Set([
  * A connection is kept after HEAD too, until the origin has once sent bytes that are no response, or that no request asked for:
  * such an origin may answer HEAD with content. From then on each HEAD gets a connection of its own.
  *
- * An origin whose status lines end with LF alone ends all lines of its heads so (RFC 9112 §2.2). From the first such line on this is
- * accepted. The request that met it is sent again where its method is safe and it has no body. Where only other lines end with LF
- * alone, the response is refused: a client may have slipped them into a field. Folded lines (obs-fold, §5.2) are refused too, with
- * a 502 as that section permits: the parser's flag for them also accepts control characters in values and a space before the colon.
+ * Heads that undici's parser refuses although they have one meaning are mended first: see `HeadMender`.
  *
- * undici has four limits. It keeps a connection after HEAD only where the head has a length, a coding or `Connection: keep-alive`.
- * It closes the connection of an origin that sends an unrequested 100, though RFC 9110 §15.2 would have the 100 ignored. It does not
- * tell HTTP/1.0 from 1.1, so it decodes the chunks of an HTTP/1.0 response, whose framing is faulty (RFC 9112 §6.1), before it
+ * A request with credentials that authenticate its connection (NTLM, Negotiate) is never sent over a connection that another client
+ * uses: `OriginRequest.owner` has connections of its own, and without an owner the request gets one that closes after it. A shared
+ * connection is closed after a response that shows such authentication.
+ *
+ * undici has three limits. It keeps a connection after HEAD only where the head has a length, a coding or `Connection: keep-alive`.
+ * It does not tell HTTP/1.0 from 1.1, so it decodes the chunks of an HTTP/1.0 response, whose framing is faulty (RFC 9112 §6.1), before it
  * closes the connection. It closes an idle connection on which bytes arrive, but bytes that arrive in the moment in which a request
  * is sent can only be taken for its response.
  */
@@ -94,31 +110,33 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   // The pool's own URL says only whether there is TLS; over a Unix socket there is none.
   const base = socketPathOf(url) === undefined ? url.origin : `http://${hostOfOrigin(url)}`;
   let isKeptAfterHead = true;
-  let endsLinesWithLf = false;
-  const createPool = () => {
-    const pool = new Pool(base, {
-      connect: createConnector(options, spare),
-      connections: options.connections,
-      pipelining: 1,
-      allowH2: false,
-      headersTimeout: options.headersTimeoutMs,
-      bodyTimeout: options.bodyTimeoutMs,
-      keepAliveTimeout: options.keepAliveTimeoutMs,
-      keepAliveMaxTimeout: options.keepAliveTimeoutMs,
-      maxHeaderSize: maxHeadBytes,
-      maxResponseSize: -1,
-      strictContentLength: true,
-    });
-    pool.on('connect', (_url, targets) => {
-      if (endsLinesWithLf) takeBareLf(targets.at(-1));
-    });
-    pool.on('disconnect', (_url, _targets, error) => {
-      if (isBareStatusLine(error)) endsLinesWithLf = true;
-      else if (isForStrayBytes(error)) isKeptAfterHead = false;
-    });
-    return pool;
+  const settings = {
+    pipelining: 1,
+    allowH2: false,
+    headersTimeout: options.headersTimeoutMs,
+    bodyTimeout: options.bodyTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs,
+    keepAliveMaxTimeout: options.keepAliveTimeoutMs,
+    maxHeaderSize: maxHeadBytes,
+    maxResponseSize: -1,
+    strictContentLength: true,
   };
+  const connect = createConnector(options, spare);
+  const createClient = (): Client => {
+    const client = new CarryingClient(base, settings, connect);
+    client.on('disconnect', (_url, _targets, error) => {
+      if (isForStrayBytes(error)) isKeptAfterHead = false;
+    });
+    return client;
+  };
+  const createPool = () =>
+    new Pool(base, {
+      factory: createClient,
+      connections: options.connections,
+      ...(hasOwnAddress(url) ? {} : { clientTtl: maxConnectionAgeMs }),
+    });
   const pool = new PoolUntilRetired(createPool);
+  const owned = new OwnedClients(createClient);
   const isTls = url.protocol === 'https:';
   const { connections, connectionsPerClient } = options;
   const queue = new ConnectionQueue({ connections, perClient: () => connectionsPerClient });
@@ -127,8 +145,11 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
     const turn = queue.join(request.charged);
     const exchange = new OriginExchange(request, { isTls, version: '1.1' }, () => turn.leave());
     const dispatch = (refusal?: ProxyError) => {
-      if (refusal === undefined) pool.dispatch(dispatchOptions(request, url.hostname, isKeptAfterHead), exchange);
-      else exchange.onResponseError(null, refusal);
+      if (refusal !== undefined) return exchange.onResponseError(null, refusal);
+      const sent = dispatchOptions(request, url.hostname, isKeptAfterHead);
+      if (request.owner !== undefined) owned.of(request.owner).dispatch(sent, exchange);
+      else if (hasConnectionCredentials(request.fields)) pool.dispatchAlone(sent, exchange);
+      else pool.dispatch(sent, exchange);
     };
     // undici sends no head before the first bytes of the body. Without this wait the request would hold a connection until then.
     const begun = hasContent(request) ? request.body?.begun?.() : undefined;
@@ -140,15 +161,69 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   return {
     async fetch(request) {
       refuseUnsendable(request);
-      return await send(request).catch((error: ProxyError) => {
-        const mayRepeat = isSafeMethod(request.method) && request.body === undefined && !request.signal.aborted;
-        if (mayRepeat && isBareStatusLine(error.cause)) return send(request);
-        throw error;
-      });
+      return await send(request);
     },
     retire: () => pool.retire(),
-    close: () => pool.destroy(),
+    async close() {
+      await Promise.all([pool.destroy(), owned.destroy()]);
+    },
   };
+}
+
+/** One connection at a time. */
+class CarryingClient extends Client {
+  readonly #open: { socket: Socket | undefined };
+
+  constructor(base: string, settings: Client.Options, connect: Connecting.connector) {
+    const open: { socket: Socket | undefined } = { socket: undefined };
+    super(base, {
+      ...settings,
+      connect: (target, callback) =>
+        connect(target, (...[error, socket]) => {
+          if (error !== null) return callback(error, null);
+          open.socket = socket;
+          callback(null, socket);
+        }),
+    });
+    this.#open = open;
+    this.on('connect', () => mendHeads(this, maxHeadBytes));
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if (handler instanceof OriginExchange) handler.connection = this;
+    return super.dispatch(options, handler);
+  }
+
+  /** Closes the connection, whose response has ended. */
+  retire(): void {
+    this.#open.socket?.destroy();
+  }
+}
+
+/** Connections that belong to one client's connection each, and end with it. */
+class OwnedClients {
+  readonly #create: () => Client;
+  readonly #clients = new Map<BoundClient, Client>();
+
+  constructor(create: () => Client) {
+    this.#create = create;
+  }
+
+  of(owner: BoundClient): Client {
+    const known = this.#clients.get(owner);
+    if (known !== undefined) return known;
+    const client = this.#create();
+    this.#clients.set(owner, client);
+    owner.whenEnded(() => {
+      this.#clients.delete(owner);
+      void client.destroy();
+    });
+    return client;
+  }
+
+  async destroy(): Promise<void> {
+    await Promise.all([...this.#clients.values()].map((client) => client.destroy()));
+  }
 }
 
 /** One pool of connections; after `retire`, one pool for each request. */
@@ -165,10 +240,12 @@ class PoolUntilRetired {
   }
 
   dispatch(sent: Dispatcher.DispatchOptions, exchange: OriginExchange): void {
-    if (this.#kept !== undefined) {
-      this.#kept.dispatch(sent, exchange);
-      return;
-    }
+    if (this.#kept === undefined) this.dispatchAlone(sent, exchange);
+    else this.#kept.dispatch(sent, exchange);
+  }
+
+  /** Sends a request over a connection that is closed after it. */
+  dispatchAlone(sent: Dispatcher.DispatchOptions, exchange: OriginExchange): void {
     const pool = this.#create();
     this.#pools.add(pool);
     pool.dispatch(sent, exchange);
@@ -202,27 +279,6 @@ function isForStrayBytes(error: Error): boolean {
   return (
     error instanceof errors.HTTPParserError || (error instanceof errors.SocketError && error.message === 'bad response')
   );
-}
-
-/**
- * Lets the parser of a connection accept LF alone as the end of a line in heads. undici's parser supports that, but undici has no
- * option for it. Where a version of undici keeps its parser elsewhere, such responses get 502.
- */
-function takeBareLf(client: unknown): void {
-  const parser = hiddenMember(hiddenMember(client, 'socket'), 'parser') as LenientParser | undefined;
-  parser?.llhttp?.llhttp_set_lenient_optional_cr_before_lf?.(parser.ptr, 1);
-}
-
-interface LenientParser {
-  readonly ptr: number;
-  readonly llhttp?: { llhttp_set_lenient_optional_cr_before_lf?(parser: number, isLenient: 0 | 1): void };
-}
-
-/** The value of an object under a symbol that is not exported. */
-function hiddenMember(owner: unknown, description: string): unknown {
-  if (typeof owner !== 'object' || owner === null) return undefined;
-  const symbol = Object.getOwnPropertySymbols(owner).find((each) => each.description === description);
-  return symbol === undefined ? undefined : Reflect.get(owner, symbol);
 }
 
 function hasContent({ body, bodySizeBytes }: OriginRequest): boolean {
@@ -306,17 +362,43 @@ export function createAlpnDialer(options: UndiciOriginOptions): () => Promise<TL
 function connectorOptions({ url, connectTimeoutMs, tls }: UndiciOriginOptions, allowH2: boolean) {
   const { ca, cert, key, rejectUnauthorized } = tls;
   const socketPath = socketPathOf(new URL(url));
-  const options: Connecting.BuildOptions & { readonly preferH2: boolean } = {
+  const options: Connecting.BuildOptions & { readonly preferH2: boolean; readonly lookup?: LookupFunction } = {
     timeout: connectTimeoutMs,
     allowH2,
     preferH2: allowH2,
     rejectUnauthorized,
     ...(socketPath === undefined ? {} : { socketPath }),
+    ...(isLocalhost(new URL(url).hostname) ? { lookup: lookUpLoopback } : {}),
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined || key === undefined ? {} : { cert, key }),
   };
   return options;
 }
+
+/** Whether a name is for this machine (RFC 6761 §6.3). */
+function isLocalhost(hostname: string): boolean {
+  return /^(?:.+\.)?localhost\.?$/i.test(hostname);
+}
+
+const loopback = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+] as const;
+
+/**
+ * Looks up a name for this machine: it has both loopback addresses (RFC 6761 §6.3), also where the hosts file has one of them, or
+ * none. Those of the hosts file come first.
+ */
+export const lookUpLoopback: LookupFunction = (hostname, options, callback) => {
+  dns.lookup(hostname, { ...options, all: true }, (_error, found) => {
+    const known = found?.filter(({ address }) => loopback.some((each) => each.address === address)) ?? [];
+    const others = loopback.filter(({ address }) => !known.some((each) => each.address === address));
+    const addresses = [...known, ...others].filter(({ family }) => !options.family || family === options.family);
+    const [first = loopback[0]] = addresses;
+    if (options.all === true) callback(null, addresses);
+    else callback(null, first.address, first.family);
+  });
+};
 
 /**
  * undici takes a reset connection for the end of a body that ends with its connection. Such a body may be cut anywhere, so the

@@ -11,6 +11,7 @@ import {
   readCacheControl,
   readRequestDirectives,
 } from './cache-control.ts';
+import { hasConnectionCredentials, isConnectionBinding } from './connection-auth.ts';
 import {
   type DatedResponse,
   type FreshnessPolicy,
@@ -31,6 +32,7 @@ export type StoringRefusal =
   | 'no-store'
   | 'private'
   | 'authorization'
+  | 'connection-auth'
   | 'vary-star'
   | 'set-cookie'
   | 'stream'
@@ -71,7 +73,8 @@ const understoodStatuses: ReadonlySet<number> = new Set([
 
 /**
  * Decides whether a shared cache may store a response (RFC 9111 §3); `request` has the fields that the origin was sent.
- * Stricter than the RFC in four points. A response with Set-Cookie is stored only with an explicit lifetime above 0, or where
+ * Stricter than the RFC in five points. What came over a connection that the origin authenticates (NTLM, Negotiate) is not stored. A
+ * response with Set-Cookie is stored only with an explicit lifetime above 0, or where
  * the origin exempts that field by `no-cache="set-cookie"` or `private="set-cookie"`. An error that request fields may have
  * provoked is not stored. A response that could never be reused, because it has neither lifetime nor validator, is not stored. Nor is
  * a live stream without an explicit lifetime above 0: it has no end, and each client is to begin with what is live.
@@ -81,6 +84,9 @@ const understoodStatuses: ReadonlySet<number> = new Set([
 export function decideStoring({ request, response, policy }: StoringInput): StoringDecision {
   const control = readCacheControl(response.fields, policy);
   const reason =
+    (hasConnectionCredentials(request.fields) || isConnectionBinding(response.fields)
+      ? 'connection-auth'
+      : undefined) ??
     refusalByRequest(request, control, policy) ??
     refusalByResponse(response, control) ??
     refusalByCookie(response, control, policy) ??

@@ -78,8 +78,9 @@ const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\nCache-Control: max-age=60\
 const framing: readonly Row[] = [
   ['a length', `${four}good`, '200 good', 'stored'],
   ['two lengths that differ', `${head('Content-Length: 4', 'Content-Length: 9')}good`, '502', 'fresh'],
-  ['two lengths that agree', `${head('Content-Length: 4', 'Content-Length: 4')}good`, '502', 'fresh'],
-  ['a list of lengths', `${head('Content-Length: 4, 4')}good`, '502', 'fresh'],
+  ['two lengths that agree', `${head('Content-Length: 4', 'Content-Length: 4')}good`, '200 good', 'stored'],
+  ['a list of lengths that agree', `${head('Content-Length: 4, 4')}good`, '200 good', 'stored'],
+  ['a list of lengths that differ', `${head('Content-Length: 4, 9')}good`, '502', 'fresh'],
   ['a length with a sign', `${head('Content-Length: +4')}good`, '502', 'fresh'],
   ['a negative length', `${head('Content-Length: -4')}good`, '502', 'fresh'],
   ['a hexadecimal length', `${head('Content-Length: 0x4')}good`, '502', 'fresh'],
@@ -125,10 +126,10 @@ const framing: readonly Row[] = [
   [
     'a space before the colon of chunked',
     `${head('Transfer-Encoding : chunked')}4\r\ngood\r\n0\r\n\r\n`,
-    '502',
-    'fresh',
+    '200 good',
+    'stored',
   ],
-  ['a folded chunked', `${head('Transfer-Encoding:\r\n chunked')}4\r\ngood\r\n0\r\n\r\n`, '502', 'fresh'],
+  ['a folded chunked', `${head('Transfer-Encoding:\r\n chunked')}4\r\ngood\r\n0\r\n\r\n`, '200 good', 'stored'],
   ['chunks of HTTP/1.0', `${chunked.replace('1.1', '1.0')}4\r\ngood\r\n0\r\n\r\n`, '200 good', 'stored'],
   ['a length of HTTP/1.0', `${four.replace('1.1', '1.0')}good`, '200 good', 'stored'],
 ];
@@ -181,10 +182,10 @@ const lines: readonly Row[] = [
   ['a control character in a value', `${head('X-A: \x01', 'Content-Length: 4')}good`, '502', 'fresh'],
   ['a space in a name', `${head('X A: 1', 'Content-Length: 4')}good`, '502', 'fresh'],
   ['a bracket in a name', `${head('X(A): 1', 'Content-Length: 4')}good`, '502', 'fresh'],
-  ['a space before a colon', `${head('X-A : 1', 'Content-Length: 4')}good`, '502', 'fresh'],
+  ['a space before a colon', `${head('X-A : 1', 'Content-Length: 4')}good`, '200 good', 'stored'],
   ['an empty name', `${head(': 1', 'Content-Length: 4')}good`, '502', 'fresh'],
   ['a line without a colon', `${head('X-A', 'Content-Length: 4')}good`, '502', 'fresh'],
-  ['a folded line', `${head('X-A: 1\r\n 2', 'Content-Length: 4')}good`, '502', 'fresh'],
+  ['a folded line', `${head('X-A: 1\r\n 2', 'Content-Length: 4')}good`, '200 good', 'stored'],
   ['a folded first line', `HTTP/1.1 200 OK\r\n X-A: 1\r\nContent-Length: 4\r\n\r\ngood`, '502', 'fresh'],
   ['bytes beyond ASCII', `${head('X-A: \xff\xe9', 'Content-Length: 4')}good`, '200 good', 'stored'],
   ['a head without end', `${head().slice(0, -2)}${'X-Padding: 0123456789\r\n'.repeat(10_000)}`, '502', 'fresh'],
@@ -320,23 +321,18 @@ const order: readonly Row[] = [
 ];
 const isClosed = Promise.withResolvers<void>();
 
-/** From the first row on, the origin is known to end lines of its heads with LF. */
+/** A status line that ends with LF alone; in the rows whose heads have one. */
 const bareLines: readonly Row[] = [
-  [
-    'all lines',
-    async ({ request, send }) => {
-      const bytes = 'HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 4\n\ngood';
-      // Rangeway sends the request again.
-      plays.set(request.target, bytes);
-      await send(bytes);
-    },
-    '200 good',
-    'stored',
-  ],
+  ['all lines', 'HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 4\n\ngood', '200 good', 'stored'],
   ['some lines', `${four.replace('\r\n', '\n')}good`, '200 good', 'stored'],
-  ['the empty line', `${four.slice(0, -2)}\ngood`, '200 good', 'stored'],
-  ['chunk lines', `${chunked}4\ngood\n0\n\n`, '200 cut', 'fresh'],
-  ['a line break in a chunk extension', `${chunked}4;a\nb\r\ngood\r\n0\r\n\r\n`, '200 b\r\ng cut', 'fresh'],
+  ['the empty line alone', `${four.slice(0, -2)}\ngood`, '502', 'fresh'],
+  ['chunk lines', `${chunked.replace('\r\n', '\n')}4\ngood\n0\n\n`, '200 cut', 'fresh'],
+  [
+    'a line break in a chunk extension',
+    `${chunked.replace('\r\n', '\n')}4;a\nb\r\ngood\r\n0\r\n\r\n`,
+    '200 b\r\ng cut',
+    'fresh',
+  ],
   ['a folded line', `${head('X-A: 1\n 2', 'Content-Length: 4')}good`, '502', 'fresh'],
   [
     'length and chunks',

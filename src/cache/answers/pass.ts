@@ -3,11 +3,17 @@
  * §4.4), a response to HEAD freshens or invalidates (§4.3.5), a response to POST may answer a later GET (RFC 9110 §9.3.3).
  */
 
+import { type BoundClient, bindConnection } from '../../http/client-connection.ts';
 import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import type { ForwardReason } from '../../semantics/cache-status.ts';
+import {
+  hasConnectionCredentials,
+  isConnectionBinding,
+  isConnectionChallenge,
+} from '../../semantics/connection-auth.ts';
 import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
 import { freshnessLifetime, isExplicit } from '../../semantics/freshness.ts';
 import { mayAddLength } from '../../semantics/head-length.ts';
@@ -106,6 +112,7 @@ export class Pass {
     const requestAt = this.#context.clock.now();
     const charged = chargeTo(inquiry);
     const response = await origin.fetch({
+      owner: ownerFor(inquiry),
       method: request.method,
       target: originTarget,
       fields: passedFields(inquiry),
@@ -139,6 +146,33 @@ function asPart({ method, fields }: Inquiry['request'], response: OriginResponse
   const isPart =
     isWhole && method === 'GET' && hasField(fields, 'range') && statesPart(response.fields, response.sizeBytes);
   return isPart ? { ...response, status: 206 } : response;
+}
+
+/**
+ * Returns the owner of the connections to origins that a request needs for itself; undefined where it shares them with all. Throws
+ * `http1_required` over HTTP/2, where many requests share the client's connection.
+ */
+function ownerFor({ request, client }: Inquiry): BoundClient | undefined {
+  const { connection } = request;
+  if (!hasConnectionCredentials(request.fields)) return connection?.owners?.get(client);
+  if (connection !== undefined) return bindConnection(connection, client);
+  if (request.version === '2') throw new ProxyError('http1_required');
+  return undefined;
+}
+
+/**
+ * Binds the client's connection where a response shows that the origin authenticates connections: the client's next requests get
+ * connections to origins of their own. Returns the response. Throws `http1_required` for a challenge that cannot be met over HTTP/2.
+ */
+export function boundByResponse({ request, client }: Inquiry, response: OriginResponse): OriginResponse {
+  const { fields, body } = response;
+  if (!isConnectionBinding(fields)) return response;
+  if (request.connection !== undefined) bindConnection(request.connection, client);
+  else if (request.version === '2' && isConnectionChallenge(fields)) {
+    body.close();
+    throw new ProxyError('http1_required');
+  }
+  return response;
 }
 
 /**

@@ -48,6 +48,7 @@ import {
   decideBypass,
   decideNextStep,
   type FetchPlan,
+  forwardReasonOf,
   isFragment,
   isUsable,
   type KeyFacts,
@@ -189,7 +190,7 @@ class DecisionExplainer {
   async find(entries: readonly StoredEntry[]): Promise<ExplainedDecision> {
     const inquiry = this.#inquiry;
     const bypass = decideBypass(inquiry);
-    if (bypass !== undefined) return this.#pass(bypass, bypass);
+    if (bypass !== undefined) return this.#pass(forwardReasonOf(bypass), bypass);
     const step = decideNextStep(planAnswer(entries, inquiry, this.#now), inquiry, this.#facts);
     switch (step.kind) {
       case 'stored':

@@ -14,6 +14,7 @@ import { type Fields, hasField, withField, withoutFields } from '../../http/fiel
 import type { StoredIdentity, StoredResponse } from '../../http/stored-response.ts';
 import { meetsBypass } from '../../semantics/bypass.ts';
 import { hasDirectives, readRequestDirectives } from '../../semantics/cache-control.ts';
+import { hasConnectionCredentials } from '../../semantics/connection-auth.ts';
 import { withoutDigestsOfContent } from '../../semantics/digest.ts';
 import { freshnessLifetime } from '../../semantics/freshness.ts';
 import { identityParts, isAnonymous } from '../../semantics/identity.ts';
@@ -56,17 +57,28 @@ export type Plan =
       readonly apartBy?: readonly string[] | undefined;
     };
 
-/** Returns why a request bypasses the cache; undefined where it does not. */
+/**
+ * Returns why a request bypasses the cache; undefined where it does not. A client that an origin knows by its connection (NTLM,
+ * Negotiate) may get other responses than the same request over another connection.
+ */
 export function decideBypass({
   request,
   policy,
-}: Pick<Inquiry, 'request' | 'policy'>): 'method' | 'bypass' | 'request' | undefined {
+  client,
+}: Pick<Inquiry, 'request' | 'policy' | 'client'>): 'connection-auth' | 'method' | 'bypass' | 'request' | undefined {
+  const isBound = request.connection?.owners?.has(client) === true;
+  if (isBound || hasConnectionCredentials(request.fields)) return 'connection-auth';
   if (!policy.isEnabled || meetsBypass(request, policy.bypass)) return 'bypass';
   if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
   if (request.body !== undefined) return 'bypass';
   const { noStore, onlyIfCached } = readRequestDirectives(request.fields, policy);
   // A request with only-if-cached brings no response that no-store could keep from being stored (RFC 9111 §5.2.1.7).
   return noStore && !onlyIfCached ? 'request' : undefined;
+}
+
+/** Returns why a request that bypasses the cache is forwarded (RFC 9211 §2.2). */
+export function forwardReasonOf(bypass: NonNullable<ReturnType<typeof decideBypass>>): 'method' | 'bypass' | 'request' {
+  return bypass === 'connection-auth' ? 'bypass' : bypass;
 }
 
 /** Chooses among the stored entries of a key (newest first) for a request. `now` is in epoch milliseconds. */

@@ -270,6 +270,8 @@ const decisions: Readonly<Record<string, string>> = {
   'fill uri-miss': 'nothing is stored under this key',
   'fill vary-miss': 'nothing that is stored under this key can be used for this request',
   'pass method': 'no stored response answers this method',
+  'pass connection-auth':
+    'its origin authenticates connections (NTLM, Negotiate): the client has one of its own, and nothing is stored',
   'pass bypass': 'the route sends it past the cache',
   'pass request': 'the request forbids storing its response',
   'pass unshared': 'a recent response could not be shared, so requests pass for a while (hit-for-pass)',
@@ -291,6 +293,7 @@ const refusals: Readonly<Record<string, string>> = {
   bypass: 'the route sends such requests past the cache',
   'unasked-part': 'it is a part, though the request had no Range',
   'behind-end': 'its range began behind the end of what was stored',
+  'connection-auth': 'it came over a connection that its origin authenticates (NTLM, Negotiate)',
   'close-delimited':
     'the end of its connection is its end, and the route does not store such responses (origin.closeDelimited)',
   'digest-mismatch': 'its bytes do not match its digest',

@@ -5,6 +5,7 @@
 
 import type { Socket } from 'node:net';
 import { ownText } from '../../bytes/own-memory.ts';
+import { type ClientConnection, endOwners } from '../../http/client-connection.ts';
 import { memoizeByText } from '../../http/collections.ts';
 import type { CachedFields, Handler, Hit, Peer, PlainHead, PlainSource } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
@@ -65,12 +66,13 @@ export interface ConnectionOwner extends ConnectionContext {
 const noBytes = Buffer.alloc(0);
 
 /** One HTTP/1 connection. `#stage`: `draining` takes one further request; `finishing` takes none and ends after the running ones. */
-export class Connection implements SocketUser, PlainSource {
+export class Connection implements SocketUser, PlainSource, ClientConnection {
   readonly socket: Socket;
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
   readonly takesMovable: boolean;
   known: object | undefined;
+  owners: ClientConnection['owners'];
   readonly context: ConnectionOwner;
   movedBytes = 0;
   readonly #pipeline: Pipeline;
@@ -142,6 +144,7 @@ export class Connection implements SocketUser, PlainSource {
   close(): void {
     this.#stage = 'ended';
     this.#pipeline.connectionClosed();
+    endOwners(this);
     this.context.forget(this);
   }
 
@@ -322,10 +325,13 @@ export class Connection implements SocketUser, PlainSource {
     return rest;
   }
 
-  /** Answers a plain head from memory, where possible. Requires that no other response is due and that the connection persists. */
+  /**
+   * Answers a plain head from memory, where possible. Requires that no other response is due and that the connection persists. An
+   * origin that knows the client by its connection may have another response for it, so all its requests go there.
+   */
   #writeHit(head: PlainHead): boolean {
     const { handler, now } = this.context;
-    if (handler.hit === undefined || this.socket.writableLength > 0) return false;
+    if (handler.hit === undefined || this.owners !== undefined || this.socket.writableLength > 0) return false;
     const receivedAt = now();
     const hit = handler.hit(head, this, receivedAt);
     if (hit?.file === undefined) return hit !== undefined && writeHit(this, hit, receivedAt);

@@ -1,5 +1,6 @@
 /** One request and its response on an HTTP/1 connection. */
 
+import type { ClientConnection } from '../../http/client-connection.ts';
 import { type Fields, fieldLines, listMembers } from '../../http/fields.ts';
 import type { BodyStream, InterimResponse, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
@@ -51,6 +52,10 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
 
   get method(): string {
     return this.#parsed.method;
+  }
+
+  get connection(): ClientConnection {
+    return this.#connection;
   }
 
   get isSettled(): boolean {

@@ -335,6 +335,12 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
     this.#settle(false);
   }
 
+  requireHttp1(): void {
+    this.#isBroken = true;
+    this.#owner.reset(this.stream, errorCode.http1Required);
+    this.#settle(false);
+  }
+
   finishConnection(): void {
     this.#owner.drain();
   }

@@ -41,6 +41,7 @@ export const errorCode = {
   refusedStream: 0x07,
   compression: 0x09,
   calm: 0x0b,
+  http1Required: 0x0d,
 } as const;
 
 /** Identifiers of settings (RFC 9113 §6.5.2). */

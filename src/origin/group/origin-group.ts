@@ -4,6 +4,7 @@
  * `resend.ts` and `health.ts`.
  */
 
+import type { BoundClient } from '../../http/client-connection.ts';
 import type { Clock } from '../../http/clock.ts';
 import { ExpiringMap } from '../../http/collections.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
@@ -105,6 +106,8 @@ class Group implements OriginGroup {
   readonly #attempts: number;
   readonly #budget: ResendBudget;
   readonly #attachments: Attachments<Member>;
+  /** The member that authenticates a client's connection. */
+  readonly #bound = new WeakMap<BoundClient, Member>();
   readonly #stopChecks: readonly (() => void)[];
   /** The index at which the search among members with the same load begins. */
   #turn = 0;
@@ -141,6 +144,7 @@ class Group implements OriginGroup {
     for (let resends = 0; ; resends += 1) {
       const member = this.#select(request, tried);
       tried.push(member);
+      if (request.owner !== undefined) this.#bound.set(request.owner, member);
       const sent = { ...request, body, onInterim, isResent: resends > 0 };
       const attempt = await (this.#isMany ? this.#send(member, sent) : send(member.origin, sent));
       const mayBeAgain = () => {
@@ -204,6 +208,8 @@ class Group implements OriginGroup {
     if (!this.#isMany) return first;
     const untried = this.#members.filter((member) => !tried.includes(member));
     const ready = untried.filter(({ health }) => health.mayAsk);
+    const bound = request?.owner && this.#bound.get(request.owner);
+    if (bound !== undefined && !tried.includes(bound)) return bound;
     const wish = request === undefined ? undefined : this.#attachments.select(request);
     if (wish?.kind === 'this' && ready.includes(wish.member)) return wish.member;
     const others = wish?.kind === 'another' ? ready.filter((member) => member !== wish.member) : ready;

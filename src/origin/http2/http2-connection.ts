@@ -31,6 +31,8 @@ interface Http2ConnectionOptions {
   readonly bodyTimeoutMs: number;
   /** How long the connection is kept without a request. */
   readonly keepAliveTimeoutMs: number;
+  /** How long the connection takes requests; Infinity for no limit. */
+  readonly maxAgeMs: number;
   readonly clock: Clock;
   /** Called when the number of free streams may have changed, and when the connection takes no more requests. */
   readonly onChange: () => void;
@@ -61,6 +63,7 @@ export class OriginHttp2Connection {
   /** The error of the whole connection. */
   #failure: Error | undefined;
   #stopIdling: (() => void) | undefined;
+  #stopAging: (() => void) | undefined;
 
   constructor(socket: TLSSocket, options: Http2ConnectionOptions) {
     this.#options = options;
@@ -93,6 +96,8 @@ export class OriginHttp2Connection {
       options.onChange();
     });
     this.#idle();
+    const { maxAgeMs, clock } = options;
+    if (maxAgeMs !== Number.POSITIVE_INFINITY) this.#stopAging = clock.after(maxAgeMs, () => this.retire());
   }
 
   /** The number of requests that may be sent now. */
@@ -120,6 +125,7 @@ export class OriginHttp2Connection {
   /** Sends a request, as `Origin.fetch` does. `onOver` as in `OriginExchange`. */
   fetch(request: OriginRequest, onOver: () => void): Promise<OriginResponse> {
     const exchange = new OriginExchange(request, { isTls: true, version: '2' }, onOver);
+    exchange.connection = this;
     if (!request.signal.aborted) this.#send(request, exchange);
     return exchange.response;
   }
@@ -129,6 +135,7 @@ export class OriginHttp2Connection {
     if (this.#isRetired) return;
     this.#isRetired = true;
     this.#stopIdling?.();
+    this.#stopAging?.();
     if (!this.#session.closed) this.#session.close();
     this.#options.onChange();
   }

@@ -3,11 +3,19 @@
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../http/clock.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import { hasConnectionCredentials } from '../../semantics/connection-auth.ts';
 import { ConnectionQueue, type Turn } from '../connection-queue.ts';
 import { abortError } from '../exchange.ts';
 import type { ConnectedOrigin, OriginRequest, OriginResponse } from '../origin.ts';
 import { OriginError, originError } from '../origin-error.ts';
-import { createAlpnDialer, createUndiciOrigin, refuseUnsendable, type UndiciOriginOptions } from '../undici-origin.ts';
+import {
+  createAlpnDialer,
+  createUndiciOrigin,
+  hasOwnAddress,
+  maxConnectionAgeMs,
+  refuseUnsendable,
+  type UndiciOriginOptions,
+} from '../undici-origin.ts';
 import { OriginHttp2Connection } from './http2-connection.ts';
 
 /** The options of an origin over HTTP/2. */
@@ -72,6 +80,9 @@ class AlpnOrigin implements ConnectedOrigin {
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
     refuseUnsendable(request);
+    // Many requests share a connection of HTTP/2, so none can be authenticated.
+    if (request.owner !== undefined || hasConnectionCredentials(request.fields))
+      return await this.#http1.fetch(request);
     const turn = this.#queue.join(request.charged);
     try {
       await whenBegun(turn, request.signal);
@@ -163,6 +174,7 @@ class AlpnOrigin implements ConnectedOrigin {
         headersTimeoutMs,
         bodyTimeoutMs,
         keepAliveTimeoutMs: this.#isRetired ? Math.min(retiredKeepAliveMs, keepAliveTimeoutMs) : keepAliveTimeoutMs,
+        maxAgeMs: hasOwnAddress(new URL(this.#options.url)) ? Number.POSITIVE_INFINITY : maxConnectionAgeMs,
         clock,
         onChange: () => this.#change(),
         onHttp1Required: () => this.#speakHttp1(),
