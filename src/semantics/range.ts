@@ -340,6 +340,17 @@ export function holdsWhole(fields: Fields, sizeBytes: number | undefined): sizeB
   return more.length === 0 && sizeBytes !== undefined && wholeOf(parseContentRange(value)) === sizeBytes;
 }
 
+/**
+ * Checks whether a part has a content coding (RFC 9110 §8.4) and no length that fits its Content-Range. Servers that compress on the
+ * fly send such parts: the Content-Range is that of the bytes before the coding, so the part belongs to no coded representation.
+ */
+export function isCodedAlone(fields: Fields, sizeBytes: number | undefined): boolean {
+  const coding = fieldValue(fields, 'content-encoding') ?? 'identity';
+  if (coding.toLowerCase() === 'identity') return false;
+  const { span } = parseContentRange(fieldValue(fields, 'content-range') ?? '') ?? {};
+  return span === undefined || sizeBytes !== span.end - span.start;
+}
+
 const multipartType = /^multipart\/byteranges[ \t]*(?:;|$)/i;
 
 function isOfBytes(contentRangeValue: string): boolean {

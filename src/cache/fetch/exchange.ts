@@ -25,6 +25,7 @@ import { isOriginFailure } from '../../semantics/freshness.ts';
 import { canUseNotModified } from '../../semantics/precondition.ts';
 import {
   formatRange,
+  isCodedAlone,
   parseContentRange,
   parseUnsatisfiedRange,
   type RangeSpec,
@@ -43,7 +44,6 @@ import { commit } from '../fill/commit.ts';
 import {
   asWhole,
   doubtWhole,
-  isCodedAlone,
   isPastEnd,
   isWholeRange,
   isWholeStatus,
@@ -640,7 +640,7 @@ async function onTailResponse(
     response.status === 206 &&
     part?.sizeBytes !== undefined &&
     !isWrongPart(requested, part, response.sizeBytes) &&
-    !isCodedAlone(response);
+    !isCodedAlone(response.fields, response.sizeBytes);
   if (!isFragment || selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
     return await on206(context, inquiry, requested, received, clearance);
   }

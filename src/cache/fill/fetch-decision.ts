@@ -10,6 +10,7 @@ import type { RangeFault } from '../../origin/range-ability.ts';
 import {
   type ContentRange,
   holdsWhole,
+  isCodedAlone,
   parseContentRange,
   type RangeSpec,
   statesPart,
@@ -290,17 +291,6 @@ function requestedBytes(spec: RangeSpec, knownBytes: number | undefined): number
   }
 }
 
-/**
- * Checks whether a part has a content coding (RFC 9110 §8.4) and no length that fits its Content-Range. Servers that compress on the
- * fly send such parts: the Content-Range is that of the bytes before the coding, so the part belongs to no coded representation.
- */
-export function isCodedAlone({ fields, sizeBytes }: Pick<OriginResponse, 'fields' | 'sizeBytes'>): boolean {
-  const coding = fieldValue(fields, 'content-encoding') ?? 'identity';
-  if (coding.toLowerCase() === 'identity') return false;
-  const { span } = parseContentRange(fieldValue(fields, 'content-range') ?? '') ?? {};
-  return span === undefined || sizeBytes !== span.end - span.start;
-}
-
 /** Returns a 206 that holds the whole as the 200 that it is; any other response unchanged. */
 export function asWhole(response: OriginResponse): OriginResponse {
   const { status, fields, sizeBytes } = response;
@@ -348,7 +338,7 @@ export function selectFirstPart(
   if (range === undefined)
     return { kind: 'refuse', fault: 'odd', reason: 'it sent a 206 without a valid Content-Range' };
   const { span, sizeBytes } = range;
-  if (isCodedAlone(response)) {
+  if (isCodedAlone(response.fields, response.sizeBytes)) {
     return { kind: 'refuse', fault: 'odd', reason: 'it sent a part that was compressed by itself' };
   }
   if (isWrongPart(requested, range, response.sizeBytes)) {

@@ -13,11 +13,11 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
 import { type Digest, selectContentDigest, selectReprDigest } from '../../semantics/digest.ts';
-import { formatRange, parseContentRange, type RangeSpec, statesPart } from '../../semantics/range.ts';
+import { formatRange, isCodedAlone, parseContentRange, type RangeSpec, statesPart } from '../../semantics/range.ts';
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../../semantics/validator.ts';
 import { fillFields, type Inquiry } from '../inquiry.ts';
-import { asWhole, doubtWhole, isCodedAlone, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
+import { asWhole, doubtWhole, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
 
 /** Requests the bytes of one generation from the origin. */
 export interface PartSource {
@@ -173,7 +173,7 @@ class OriginPartSource implements PartSource {
       return undefined;
     }
     if (status !== 206) return this.#refuse(response);
-    if (isCodedAlone(response) || this.#isOtherCoding(fields)) {
+    if (isCodedAlone(response.fields, response.sizeBytes) || this.#isOtherCoding(fields)) {
       this.doubt(`it sent a part from ${start} that was compressed by itself`, 'odd');
       return undefined;
     }

@@ -8,7 +8,7 @@ import { readCacheControl } from '../../semantics/cache-control.ts';
 import { selectReprDigest } from '../../semantics/digest.ts';
 import { ageSeconds, type Freshness, freshnessLifetime, isExplicit, lifetimeField } from '../../semantics/freshness.ts';
 import { type IdentityRules, identityParts, permitsSharing } from '../../semantics/identity.ts';
-import { parseContentRange } from '../../semantics/range.ts';
+import { holdsWhole, isCodedAlone, parseContentRange, statesPart } from '../../semantics/range.ts';
 import { decideStoring, isLiveStream, type StoringPolicy } from '../../semantics/storing.ts';
 import { effectiveEntityTag, parseEntityTag, strongValidator } from '../../semantics/validator.ts';
 import { varyNames } from '../../semantics/vary.ts';
@@ -54,6 +54,8 @@ function answerFinding({ whole, head }: Observations): Finding {
   if (status >= 300 && status < 400 && location !== undefined) {
     return { topic, found: 'redirect', isLack: true, fact: `${status}, to ${location}: probe that instead` };
   }
+  const unasked = unaskedPartFinding(whole);
+  if (unasked !== undefined) return unasked;
   if (status !== 200) {
     return { topic, found: 'error', isLack: true, fact: `${fact}: give the path of something that is there` };
   }
@@ -142,6 +144,21 @@ function lengthFinding({ whole }: Observations): Finding {
   }
 }
 
+/** Says that a GET without Range got a part, by its status or its Content-Range; undefined where it did not. */
+function unaskedPartFinding(whole: ProbeAnswer): Finding | undefined {
+  const topic = 'answer';
+  const { status, fields, sizeBytes } = whole;
+  if (status === 206 && holdsWhole(fields, sizeBytes)) {
+    const fact = `206, though asked without Range: all ${sizeBytes} bytes as if they were a part`;
+    const remedy = 'takes it for the 200 that it is, and stores it';
+    return { topic, found: 'whole-as-part', isLack: true, fact, remedy };
+  }
+  if (status !== 206 && !statesPart(fields, sizeBytes)) return undefined;
+  const fact = `${status} with ${contentRangeText(whole)}, though asked without Range: only a part`;
+  const remedy = 'passes it on, and neither stores nor shares it; ranges of clients are passed on as they are';
+  return { topic, found: 'part', isLack: true, fact, remedy };
+}
+
 function digestFindings({ whole }: Observations): Finding[] {
   const topic = 'digest';
   if (selectReprDigest(whole) !== undefined) {
@@ -214,15 +231,29 @@ function findRanges(observations: Observations): Finding[] {
   const { firstByte, lastByte, otherVersion } = observations;
   if (firstByte === undefined) return [];
   return [
-    rangesFinding(firstByte, observations.whole),
+    rangesFinding(firstByte, observations),
     ...(lastByte === undefined ? [] : [suffixFinding(lastByte)]),
     ...(otherVersion === undefined ? [] : [ifRangeFinding(otherVersion)]),
   ];
 }
 
-function rangesFinding(reply: Reply, whole: ProbeAnswer): Finding {
+function rangesFinding(reply: Reply, { whole, encodedPart }: Observations): Finding {
   const topic = 'ranges';
+  if (encodedPart?.kind === 'answer' && encodedPart.status === 206) {
+    const { fields, sizeBytes } = encodedPart;
+    if (isCodedAlone(fields, sizeBytes)) return compressedFinding(encodedPart);
+  }
   if (reply.kind === 'answer' && reply.status === 206) return partFinding(reply);
+  if (reply.kind === 'answer' && isPartAsWhole(reply, whole)) {
+    return {
+      topic,
+      found: 'part-as-whole',
+      isLack: true,
+      fact: `wrong: asked for one byte, it sends that byte with status ${reply.status}, as if it were the whole`,
+      remedy: 'does not use such a part, asks for the whole without Range, and cuts ranges out of it',
+      options: ['origin.ranges'],
+    };
+  }
   const isAnnounced = /^\s*bytes\s*$/i.test(fieldValue(whole.fields, 'accept-ranges') ?? '');
   const although = isAnnounced ? ', although it says Accept-Ranges: bytes' : '';
   if (reply.kind === 'answer' && reply.status === 200) {
@@ -246,6 +277,25 @@ function rangesFinding(reply: Reply, whole: ProbeAnswer): Finding {
     fact: `asked for one byte, ${describeReply(reply)}${although}`,
     remedy: 'with "never" asks for no parts, fetches the whole once and answers every range from it',
     options: ['origin.ranges'],
+  };
+}
+
+/** Whether a 200 or 203 to a request for one byte holds that byte alone. */
+function isPartAsWhole({ status, fields, sizeBytes }: ProbeAnswer, whole: ProbeAnswer): boolean {
+  if (status !== 200 && status !== 203) return false;
+  return statesPart(fields, sizeBytes) || (sizeBytes === 1 && whole.sizeBytes !== 1);
+}
+
+function compressedFinding({ fields }: ProbeAnswer): Finding {
+  const coding = fieldValue(fields, 'content-encoding');
+  return {
+    topic: 'ranges',
+    found: 'compressed',
+    isLack: true,
+    fact: `wrong for clients that accept compressed content: its parts (${coding}) have not the length that their Content-Range states, or none`,
+    remedy:
+      'does not use such a part, fetches the whole, and cuts ranges out of it; "identity" asks for no compressed content',
+    options: ['cache.acceptEncoding'],
   };
 }
 

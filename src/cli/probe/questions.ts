@@ -53,6 +53,8 @@ export interface Observations {
   readonly otherVersion?: Reply;
   /** GET that accepts compressed content. */
   readonly encoded?: Reply;
+  /** A range, accepting compressed content, where the whole was compressed. */
+  readonly encodedPart?: Reply;
   /** GET over HTTP/2, where there is TLS. */
   readonly http2?: Reply;
 }
@@ -79,7 +81,7 @@ const NO_VERSION = '"rangeway-probe"';
 const LONG_AGO = 'Thu, 01 Jan 1970 00:00:01 GMT';
 
 /** The number of requests at most; one of them is for TLS only. */
-export const mostQuestions = (isEncrypted: boolean): number => (isEncrypted ? 8 : 7);
+export const mostQuestions = (isEncrypted: boolean): number => (isEncrypted ? 9 : 8);
 
 /** Sends the requests one after the other. Resolves with the failure where the first one is not answered. Never rejects. */
 export async function observeOrigin(inquiry: ProbeRequest): Promise<Observations | Failure> {
@@ -91,7 +93,17 @@ export async function observeOrigin(inquiry: ProbeRequest): Promise<Observations
   if (whole.status !== 200) return { whole, ...h2 };
   const head = await askOrigin(inquiry, 'HEAD');
   const encoded = await askOrigin(inquiry, 'GET', [['accept-encoding', 'gzip, br']]);
-  return { whole, ...h2, head, encoded, ...(await askConditional(inquiry, whole)), ...(await askRanges(inquiry)) };
+  const conditional = await askConditional(inquiry, whole);
+  const ranges = await askRanges(inquiry);
+  return {
+    whole,
+    ...h2,
+    head,
+    encoded,
+    ...conditional,
+    ...ranges,
+    ...(await askEncodedPart(inquiry, encoded, ranges)),
+  };
 }
 
 async function askConditional(inquiry: ProbeRequest, whole: ProbeAnswer): Promise<Pick<Observations, 'conditional'>> {
@@ -110,6 +122,24 @@ async function askRanges(
     ['if-range', otherVersionOf(firstByte)],
   ]);
   return { firstByte, lastByte, otherVersion };
+}
+
+/** Servers that compress leave a few bytes as they are. */
+const PART_OF_USE = 'bytes=0-4095';
+
+async function askEncodedPart(
+  inquiry: ProbeRequest,
+  encoded: Reply,
+  { firstByte }: Pick<Observations, 'firstByte'>,
+): Promise<Pick<Observations, 'encodedPart'>> {
+  const isCompressed = encoded.kind === 'answer' && hasField(encoded.fields, 'content-encoding');
+  if (!isCompressed || firstByte?.kind !== 'answer' || firstByte.status !== 206) return {};
+  return {
+    encodedPart: await askOrigin(inquiry, 'GET', [
+      ['range', PART_OF_USE],
+      ['accept-encoding', 'gzip, br'],
+    ]),
+  };
 }
 
 /** Returns a validator of the kind that the origin sends: some origins compare dates only. */

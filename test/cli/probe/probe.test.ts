@@ -7,6 +7,7 @@ import { createSecureServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import { run } from '../../../src/cli/main.ts';
 import type { Finding } from '../../../src/cli/probe/findings.ts';
@@ -73,6 +74,7 @@ function sendFilm(request: IncomingMessage, response: ServerResponse, fields: Re
   const start = first === '' ? film.length - Number(last) : Number(first);
   const end = first === '' || last === '' ? film.length : Number(last) + 1;
   response.setHeader('content-range', `bytes ${start}-${end - 1}/${film.length}`);
+  response.setHeader('content-length', Math.min(end, film.length) - start);
   response.writeHead(206).end(film.subarray(start, end));
 }
 
@@ -92,13 +94,26 @@ const nothingLacks = {
   tls: 'none',
 };
 
+describe('a part to a request without Range', () => {
+  it.each<[string, number, Record<string, string>]>([
+    ['part', 206, { 'content-range': 'bytes 0-9/5000' }],
+    ['part', 206, { 'content-range': '0-9/319' }],
+    ['part', 200, { 'content-range': 'bytes 0-9/5000' }],
+    ['whole-as-part', 206, { 'content-range': 'bytes 0-9/10' }],
+  ])('is named %s: status %i, %j', async (found, status, fields) => {
+    const answer: RequestListener = (_, response) =>
+      void response.writeHead(status, { ...fields, 'content-length': '10' }).end('0123456789');
+    expect((await findingsOf(answer))['answer']).toBe(`!${found}`);
+  });
+});
+
 describe('the progress of a probe', () => {
   it('is a bar of its requests, with the time that is left, and is gone at the end', async () => {
     const { url } = await openOrigin((request, response) => sendFilm(request, response, good));
     const shown = await shownOf(`${url}/film.mp4`);
-    expect(shown).toContain(`${'░'.repeat(16)}  0 of at most 7  asking: GET /film.mp4`);
-    expect(shown).toContain('▓▓░░░░░░░░░░░░░░  1 of at most 7, 0 s left  asking: HEAD /film.mp4');
-    expect(shown).toContain('6 of at most 7, 0 s left  asking: GET /film.mp4  range: bytes=0-0  if-range: ');
+    expect(shown).toContain(`${'░'.repeat(16)}  0 of at most 8  asking: GET /film.mp4`);
+    expect(shown).toContain('▓▓░░░░░░░░░░░░░░  1 of at most 8, 0 s left  asking: HEAD /film.mp4');
+    expect(shown).toContain('6 of at most 8, 0 s left  asking: GET /film.mp4  range: bytes=0-0  if-range: ');
     expect(shown.endsWith('\r\u001b[2K')).toBe(true);
   });
 });
@@ -140,6 +155,40 @@ describe('the findings of a probe', () => {
         response.writeHead(206, good).end(film);
       },
       { ranges: '!wrong', suffix: '!no', 'if-range': '!ignored' },
+    ],
+    [
+      'an origin that sends a part as a 200 with its Content-Range',
+      (request, response) => {
+        if (request.headers.range === undefined) return sendFilm(request, response, good);
+        response
+          .writeHead(200, { ...good, 'content-range': `bytes 0-0/${film.length}`, 'content-length': '1' })
+          .end('x');
+      },
+      { ranges: '!part-as-whole', suffix: undefined, 'if-range': undefined },
+    ],
+    [
+      'an origin that sends a part as a 200 of its length',
+      (request, response) => {
+        if (request.headers.range === undefined) return sendFilm(request, response, good);
+        response.writeHead(200, { ...good, 'content-length': '1' }).end('x');
+      },
+      { ranges: '!part-as-whole', suffix: undefined, 'if-range': undefined },
+    ],
+    [
+      'an origin that compresses each part',
+      (request, response) => {
+        if (!/gzip/.test(String(request.headers['accept-encoding']))) return sendFilm(request, response, good);
+        const end = request.headers.range === undefined ? film.length : 4096;
+        if (request.headers.range !== undefined)
+          response.setHeader('content-range', `bytes 0-${end - 1}/${film.length}`);
+        response.writeHead(request.headers.range === undefined ? 200 : 206, {
+          ...good,
+          vary: 'accept-encoding',
+          'content-encoding': 'gzip',
+        });
+        response.end(gzipSync(film.subarray(0, end)));
+      },
+      { ranges: '!compressed', vary: 'some' },
     ],
     [
       'an origin without suffix ranges',
