@@ -17,6 +17,7 @@ import type { RequestHead, Tunnel, TunnelClient } from './listener.ts';
 import { MessageBody } from './message-body.ts';
 import { parseFields } from './receive.ts';
 import { wireFields } from './respond.ts';
+import { type After, createPeriodicCheck, roundPeriod, takenBytes, unreferencedTimers } from './timeouts.ts';
 
 /** The origin of a tunnel, and the request that it gets. */
 export interface TunnelRoute {
@@ -67,6 +68,8 @@ export interface TunnelOptions {
   readonly connectTimeoutMs: number;
   /** Time limit for the origin's answer once connected, where its route sets none. */
   readonly answerTimeoutMs: number;
+  /** Timer function for the limits of answers and of silence; `unreferencedTimers` when absent. */
+  readonly after?: After | undefined;
 }
 
 /** Framing fields to remove: a handshake has no content. */
@@ -116,7 +119,7 @@ class Attempt {
   #origin: Socket | undefined;
   #stage: 'asking' | 'answered' | 'open' = 'asking';
   #isConnected = false;
-  #deadline: NodeJS.Timeout | undefined;
+  #endWait: (() => void) | undefined;
   readonly #stopWatching: () => void;
   #error: ProxyError | undefined;
 
@@ -169,8 +172,12 @@ class Attempt {
   /** Starts the time limit for the origin's answer. Bytes from the origin do not extend it. */
   #await(outgoing: ClientRequest): void {
     const timeoutMs = this.#route.timeouts?.answerMs ?? this.#options.answerTimeoutMs;
-    this.#deadline = setTimeout(() => outgoing.destroy(new ProxyError('origin_timeout')), timeoutMs);
-    outgoing.once('close', () => clearTimeout(this.#deadline));
+    this.#endWait = this.#after(timeoutMs, () => outgoing.destroy(new ProxyError('origin_timeout')));
+    outgoing.once('close', this.#endWait);
+  }
+
+  get #after(): After {
+    return this.#options.after ?? unreferencedTimers;
   }
 
   get #connectTimeoutMs(): number {
@@ -187,19 +194,23 @@ class Attempt {
     this.#origin = originSocket;
     this.#options.emit({ kind: 'begun', what: 'tunnel' });
     this.#stopWatching();
-    clearTimeout(this.#deadline);
+    this.#endWait?.();
     this.#route.hold?.report('well', 'it opened a tunnel');
     const { socket } = this.#client;
     answer.headers = withUpgrade(endToEndFields(answer));
-    // A timeout on the client's socket covers both directions.
+    // Every byte of either direction passes the client's socket.
     const { idleTimeoutMs = 0 } = this.#route;
-    socket.setTimeout(idleTimeoutMs, () => {
+    const endWatch = watchSilence(socket, idleTimeoutMs, this.#after, () => {
       this.#error ??= new ProxyError('tunnel_idle', { detail: `nothing came for ${idleTimeoutMs} ms` });
       socket.destroy();
     });
     originSocket.once('close', () => socket.destroySoon());
     socket.once('close', () => {
-      originSocket.setTimeout(flushTimeoutMs, () => originSocket.destroy());
+      endWatch();
+      originSocket.once(
+        'close',
+        watchSilence(originSocket, flushTimeoutMs, this.#after, () => originSocket.destroy()),
+      );
       originSocket.destroySoon();
       this.#report(101, this.#error);
     });
@@ -207,7 +218,7 @@ class Attempt {
 
   #relay(answer: IncomingMessage): void {
     this.#stage = 'answered';
-    clearTimeout(this.#deadline);
+    this.#endWait?.();
     const status = answer.statusCode ?? 502;
     this.#route.hold?.report(isFailureResponse({ status }) ? 'failed' : 'well', `status ${status}`);
     const length = answer.headers['content-length'];
@@ -268,6 +279,31 @@ class Attempt {
       errorDetail: error?.detail,
     });
   }
+}
+
+/** Bounds of the period between two looks at a tunnel, in milliseconds. */
+const silencePeriod = { least: 20, most: 5_000 };
+
+/**
+ * Calls back once the kernel has neither taken nor delivered a byte of a socket for `limitMs`, or up to a quarter of that later; never
+ * when it is 0. The returned function ends the watch.
+ */
+function watchSilence(socket: Socket, limitMs: number, after: After, onSilence: () => void): () => void {
+  if (limitMs === 0) return () => {};
+  const periodMs = roundPeriod([limitMs], silencePeriod);
+  const progress = (): number => socket.bytesRead + takenBytes({ socket });
+  let seen = progress();
+  let silentMs = 0;
+  const rounds = createPeriodicCheck(after, periodMs, () => {
+    const now = progress();
+    silentMs = now === seen ? silentMs + periodMs : 0;
+    seen = now;
+    if (silentMs < limitMs) return true;
+    onSilence();
+    return false;
+  });
+  rounds.begin();
+  return () => rounds.end();
 }
 
 /** Returns the connect options for http-proxy-3, which reads `socketPath`, `cert` and `key` from the target, even from a URL. */

@@ -1,10 +1,13 @@
 /** Closing of a listener, and its timeouts for slow clients. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
+import type { Delivery, Handler, ProxyResponse } from '../../src/http/message.ts';
+import type { ListenerLimits } from '../../src/listener/listener.ts';
 import { type RawClient, rawValues } from '../support/clients/raw-client.ts';
-import { openListener, streamResponse, textResponse } from '../support/proxies/open-listener.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { peersQuiet, watchPeers } from '../support/clocks/peer-quiet.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { openListener, streamResponse, textResponse, usually } from '../support/proxies/open-listener.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const graceMs = 10_000;
@@ -160,10 +163,29 @@ describe('closing', () => {
 });
 
 describe('a client that takes too long', () => {
+  watchPeers();
+  const limitMs = 800;
+
+  /** Opens a listener, and a clock for its limits. Node's own server reads the system's clock: there `pass` does nothing. */
+  async function open(handler: Handler, limits: Partial<ListenerLimits> = {}) {
+    const clock = createFakeClock();
+    const listener = await openListener(handler, { limits, after: clock.after });
+    /** Moves the clock on, once everything that was sent has arrived. */
+    const pass = async (ms = 2 * limitMs): Promise<void> => {
+      await peersQuiet();
+      clock.advance(ms);
+    };
+    return { ...listener, pass };
+  }
+
+  /** Declares a test that needs time to pass without an effect, which Node's own server cannot be made to believe. */
+  const itWithOwnTime = usually.carrier === 'node-http' ? () => {} : it;
+
   it('with its head gets 408', async () => {
-    await using listener = await openListener(() => textResponse('x'), { limits: { headersTimeoutMs: 800 } });
+    await using listener = await open(() => textResponse('x'), { headersTimeoutMs: limitMs });
     await using client = await listener.connect();
     client.send(get.slice(0, 10));
+    await listener.pass();
     const response = await client.response();
     expect(response?.status).toBe(408);
     expect(await client.rest()).toBe('');
@@ -173,30 +195,33 @@ describe('a client that takes too long', () => {
   });
 
   it('with its first byte is disconnected without a response', async () => {
-    await using listener = await openListener(() => textResponse('x'), { limits: { headersTimeoutMs: 800 } });
+    await using listener = await open(() => textResponse('x'), { headersTimeoutMs: limitMs });
     await using client = await listener.connect();
+    await listener.pass();
     expect(await client.rest()).toBe('');
     expect(listener.events).toEqual([]);
   });
 
   it('with its next request is disconnected without a response', async () => {
     // The listener waits one second longer than its Keep-Alive field says.
-    await using listener = await openListener(() => textResponse('x'), { limits: { keepAliveTimeoutMs: 1 } });
+    await using listener = await open(() => textResponse('x'), { keepAliveTimeoutMs: 1 });
     await using client = await listener.connect();
     await client.exchange(get);
+    await listener.pass();
     expect(await client.rest()).toBe('');
     expect(listener.events).toEqual([]);
   });
 
   it('to send its next byte gets 408 in the middle of a head', async () => {
-    await using listener = await openListener(() => textResponse('x'), { limits: { idleTimeoutMs: 800 } });
+    await using listener = await open(() => textResponse('x'), { idleTimeoutMs: limitMs });
     await using client = await listener.connect();
     client.send(get.slice(0, 10));
+    await listener.pass();
     expect((await client.response())?.status).toBe(408);
   });
 
   it('to send its body makes reading the body fail', async () => {
-    await using listener = await openListener(
+    await using listener = await open(
       async ({ body }) => {
         try {
           for await (const _chunk of body ?? []);
@@ -205,75 +230,89 @@ describe('a client that takes too long', () => {
           return textResponse((error as { code: string }).code, { status: 408 });
         }
       },
-      { limits: { idleTimeoutMs: 800 } },
+      { idleTimeoutMs: limitMs },
     );
     await using client = await listener.connect();
-    const response = await client.exchange('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\npart');
-    expect(response.body.toString()).toBe('request_timeout');
+    client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\npart');
+    await listener.pass();
+    expect((await client.response())?.body.toString()).toBe('request_timeout');
     expect(await client.rest()).toBe('');
   });
 
-  it('to send its body makes reading it fail, even after the handler took longer', async () => {
-    const idleTimeoutMs = 400;
-    await using listener = await openListener(
+  itWithOwnTime('to send its body makes reading it fail, even after the handler took longer', async () => {
+    const begun = Promise.withResolvers<void>();
+    await using listener = await open(
       async ({ body }) => {
-        await delay(2 * idleTimeoutMs);
+        await begun.promise;
         const chunk = await body?.[Symbol.asyncIterator]()
           .next()
           .catch((error: { code: string }) => error.code);
         return textResponse(String(chunk), { status: 408 });
       },
-      { limits: { idleTimeoutMs } },
+      { idleTimeoutMs: limitMs },
     );
     await using client = await listener.connect();
-    const response = await client.exchange('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n');
-    expect(response.body.toString()).toBe('request_timeout');
+    client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n');
+    await listener.pass();
+    begun.resolve();
+    await listener.pass();
+    expect((await client.response())?.body.toString()).toBe('request_timeout');
   });
 
   it('to read is disconnected', async () => {
     const deliveries: Delivery[] = [];
     const body = Buffer.alloc(256 * mebibyte);
-    await using listener = await openListener(
+    await using listener = await open(
       () => ({
         ...textResponse(''),
         body: { kind: 'bytes', sizeBytes: body.length, chunks: [body] },
         onDelivered: (delivery) => deliveries.push(delivery),
       }),
-      { limits: { idleTimeoutMs: 800 } },
+      { idleTimeoutMs: limitMs },
     );
     await using client = await listener.connect();
     client.send(get);
     await client.head();
+    await untilQuiet(() => client.socket.bytesRead);
+    await listener.pass();
     await expect.poll(() => deliveries.length).toBe(1);
     expect(deliveries[0]).toMatchObject({ complete: false, error: { code: 'client_gone' } });
     expect((await client.rest()).length).toBeLessThan(body.length);
   });
 
-  it('is not one that waits for a slow response', async () => {
-    const idleTimeoutMs = 400;
+  itWithOwnTime('is not one that waits for a slow response', async () => {
+    const [head, body] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     async function* slow(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('slow ');
-      await delay(2 * idleTimeoutMs);
+      await body.promise;
       yield Buffer.from('body');
     }
-    await using listener = await openListener(
+    await using listener = await open(
       async () => {
-        await delay(2 * idleTimeoutMs);
+        await head.promise;
         return streamResponse(slow(), 9);
       },
-      { limits: { idleTimeoutMs } },
+      { idleTimeoutMs: limitMs },
     );
     await using client = await listener.connect();
-    expect((await client.exchange(get)).body.toString()).toBe('slow body');
+    client.send(get);
+    await listener.pass();
+    head.resolve();
+    await listener.pass();
+    body.resolve();
+    expect((await client.response())?.body.toString()).toBe('slow body');
   });
 
   it('to close its side after the listener has closed its own is not waited for', async () => {
-    await using listener = await openListener(() => textResponse('x', { closeConnection: true }));
+    await using listener = await open(() => textResponse('x', { closeConnection: true }));
     const client: RawClient = await listener.connect();
     client.socket.allowHalfOpen = true;
     await client.exchange(get);
     expect(await client.rest()).toBe('');
-    expect(await listener.listener.close(graceMs)).toEqual({ cut: 0 });
+    const closed = listener.listener.close(graceMs);
+    // The listener reads on for two seconds (RFC 9112 §9.6).
+    await listener.pass(2_000);
+    expect(await closed).toEqual({ cut: 0 });
     client.socket.destroy();
   });
 });

@@ -277,7 +277,8 @@ class SocketListener implements Listener, ArrivalOwner {
     const { socket } = arrival;
     arrival.beginStep();
     this.#arriving.add(arrival);
-    readBeginning(socket, read, this.#options.limits.headersTimeoutMs, (beginning: Beginning<T>) => {
+    const { limits, after = unreferencedTimers } = this.#options;
+    readBeginning(socket, read, limits.headersTimeoutMs, after, (beginning: Beginning<T>) => {
       this.#arriving.delete(arrival);
       if (beginning.kind === 'timeout') this.#giveUp(arrival, 'request_timeout', 'the first bytes of the connection');
       if (beginning.kind === 'read') goOn(beginning.value);
@@ -363,10 +364,11 @@ function readBeginning<T>(
   socket: Socket,
   read: (bytes: Buffer) => BeginningReading<T>,
   timeoutMs: number,
+  after: After,
   callback: (beginning: Beginning<T>) => void,
 ): void {
   let received: Buffer = Buffer.alloc(0);
-  const timer = timeoutMs > 0 ? setTimeout(() => finish({ kind: 'timeout' }), timeoutMs).unref() : undefined;
+  const callOff = timeoutMs > 0 ? after(timeoutMs, () => finish({ kind: 'timeout' })) : undefined;
   const finish = (beginning: Beginning<T>): void => {
     release();
     callback(beginning);
@@ -382,7 +384,7 @@ function readBeginning<T>(
     callback({ kind: 'read', value: reading.value });
   };
   const release = (): void => {
-    clearTimeout(timer);
+    callOff?.();
     socket.off('data', onData).off('end', onEnd).off('close', release);
     socket.pause();
   };

@@ -12,6 +12,7 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { type HeadLimits, type ParsedHead, toParsedHead } from '../request-head.ts';
 import {
+  type After,
   type ClientProgress,
   type ConnectionPhase,
   ConnectionWatch,
@@ -36,6 +37,7 @@ interface ConnectionContext {
   readonly emit: Emit;
   /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
+  readonly after: After;
   readonly limits: HeadLimits;
   readonly timeouts: Timeouts;
   /** Minimum rate of request bodies. */
@@ -270,7 +272,7 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
     this.#stage = 'ended';
     this.#held = undefined;
     this.#body = undefined;
-    endSlowly(this.socket);
+    endSlowly(this.socket, this.context.after);
   }
 
   /** Ends the connection at once, with a reset where an incomplete response could look complete otherwise. */
@@ -488,10 +490,12 @@ function stopReading(socket: Socket): void {
  * Ends the server's side, then reads and drops bytes for `lingerMs`. Closing at once could reset the connection before the client
  * has read the last response (RFC 9112 §9.6).
  */
-function endSlowly(socket: Socket): void {
+function endSlowly(socket: Socket, after: After): void {
   socket.end(() => {
-    const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
-    socket.once('close', () => clearTimeout(timer));
+    socket.once(
+      'close',
+      after(lingerMs, () => socket.destroy()),
+    );
   });
   socket.resume();
 }

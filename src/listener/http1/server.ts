@@ -14,6 +14,7 @@ import { receiveHead } from '../receive.ts';
 import type { ParsedHead } from '../request-head.ts';
 import { answer, type ResponseContext, respond } from '../respond.ts';
 import {
+  type After,
   createPeriodicCheck,
   createRateLimits,
   createUploadPace,
@@ -36,6 +37,7 @@ export function createHttp1Server(options: ProtocolOptions): ConnectionServer {
 class Http1Server implements ConnectionServer, ConnectionOwner {
   readonly emit: ConnectionOwner['emit'];
   readonly now: () => number;
+  readonly after: After;
   readonly limits: ProtocolOptions['limits'];
   readonly timeouts: Timeouts;
   readonly uploadPace: RateLimits;
@@ -59,6 +61,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.#options = options;
     this.emit = emit;
     this.now = now;
+    this.after = after;
     this.limits = limits;
     this.timeouts = new Timeouts(limits);
     this.keepAlive = formatKeepAlive(limits.keepAliveTimeoutMs);
