@@ -35,9 +35,9 @@ export default defineConfig(({ mode }) => {
       setupFiles: ['./test/support/seed.ts'],
       reporters: ['./test/support/reports/folder-reporter.ts'],
       // Long timeouts: a busy machine delays the events that a test waits for.
-      testTimeout: 180_000,
-      hookTimeout: 180_000,
-      expect: { poll: { timeout: 60_000 } },
+      testTimeout: 60_000,
+      hookTimeout: 60_000,
+      expect: { poll: { timeout: 20_000 } },
       projects: [
         { extends: true, test: { name: 'tests', include: [...tests, ...excluding([...apart, ...packages])] } },
         { extends: true, test: { name: 'apart', include: apartNow, isolate: true } },

@@ -413,3 +413,41 @@ describe('the architecture of the dashboard', () => {
     ).toEqual([]);
   });
 });
+
+/** Reads of a clock, and timers: of JavaScript, and of a shell. A method such as `socket.setTimeout` and a turn of the event loop are none. */
+const timing =
+  /(?<![.\w])set(?:Timeout|Interval)\(|AbortSignal\.timeout\(|performance\.now\b|scheduler\.wait\(|\bsleep \d|import \{ (?!setImmediate\b)[^}]*\} from '(?:node:)?timers/;
+
+/** The files of `test/` that may: each with the reason. `soak/` lives by the clock. */
+const timed: Readonly<Record<string, string>> = {
+  'clients/matrix/client.ts': 'gives up a program that hangs',
+  'clients/matrix/relay.ts': 'measures what a table of the documents shows',
+  'conformance/run.ts': 'gives up a suite that hangs',
+  'embed/close.test.ts': 'polls in a program without imports',
+  'faults/kill.test.ts': 'knows what the store must have written by the time of a kill',
+  'fuzz/run.ts': 'a command that runs for as long as it is told',
+  'reference/node-connection.ts': "a server's own time limit",
+  'support/clocks/drip.ts': 'a peer whose slowness is the subject',
+  'support/clocks/real-clock.ts': 'the clock of tests over sockets',
+  'support/clocks/until.ts': 'polls',
+  'support/origins/faulty-origin.ts': 'an origin whose slowness is the subject',
+  'support/origins/versioned-origin.ts': 'an origin whose slowness is the subject',
+  'support/processes/lock-holder.ts': 'keeps a process alive',
+  'support/processes/rangeway-process.ts': 'gives up a process that hangs',
+};
+
+describe('the tests', () => {
+  const tests = fileURLToPath(new URL('.', import.meta.url));
+  const isLooked = (name: string) => name.endsWith('.ts') && !/(?:^|\/)node_modules\/|^soak\/|^architecture/.test(name);
+  const timers = readdirSync(tests, { recursive: true, encoding: 'utf8' })
+    .filter(isLooked)
+    .filter((name) => timing.test(readFileSync(join(tests, name), 'utf8')));
+
+  it('neither sleep nor measure time: they wait for the event itself, or move a clock', () => {
+    expect(timers.filter((name) => timed[name] === undefined)).toEqual([]);
+  });
+
+  it('are allowed a clock only where one is used', () => {
+    expect(Object.keys(timed).filter((name) => !timers.includes(name))).toEqual([]);
+  });
+});

@@ -298,7 +298,7 @@ async function whole(proxy: WholeProxy, request: ProxyRequest): Promise<{ readin
 }
 
 describe('the fast path of a hit', () => {
-  it('gives the same response and event as the full path, wherever it answers', { timeout: 300_000 }, async () => {
+  it('gives the same response and event as the full path, wherever it answers', { timeout: 120_000 }, async () => {
     const answered = new Map<number, number>();
     await fc.assert(
       fc.asyncProperty(

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type After, unreferencedTimers } from '../../src/listener/timeouts.ts';
 
 /** A relay to a port of loopback. */
 export interface SlowRelay extends AsyncDisposable {
@@ -11,7 +12,7 @@ export interface SlowRelay extends AsyncDisposable {
 }
 
 /** Opens a relay that delays nothing yet. */
-export async function openSlowRelay(target: number): Promise<SlowRelay> {
+export async function openSlowRelay(target: number, after: After = unreferencedTimers): Promise<SlowRelay> {
   const sockets = new Set<Socket>();
   const keep = (socket: Socket, other: Socket) => {
     sockets.add(socket);
@@ -33,7 +34,7 @@ export async function openSlowRelay(target: number): Promise<SlowRelay> {
       if (relay.delayMs === 0 && heldUp.length === 0) return inner.write(chunk);
       // Each timer passes on what is first: answers keep their order, whichever timer fires first.
       heldUp.push(chunk);
-      return setTimeout(passOn, relay.delayMs);
+      return after(relay.delayMs, passOn);
     });
   });
   server.listen(0, '127.0.0.1');

@@ -36,7 +36,7 @@ beforeAll(async () => {
     const latest = JSON.parse(stdout) as readonly Road[];
     roads = attempt === 0 ? latest : latest.map((road, at) => smallerOf(road, roads[at] ?? road));
   }
-}, 300_000);
+}, 120_000);
 
 function isKept([protocol, name, files, functions]: (typeof limits)[number]): boolean {
   const road = roads.find((each) => each.protocol === protocol && each.name === name);

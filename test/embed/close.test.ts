@@ -91,7 +91,7 @@ describe('close', () => {
     const entry = new URL('../../src/index.ts', import.meta.url).href;
     const directory = fileURLToPath(new URL('../..', import.meta.url));
     const args = ['--input-type=module', '--eval', program, entry, plain, secure, temporary];
-    const run = await runProgram(process.execPath, args, directory, 150_000);
+    const run = await runProgram(process.execPath, args, directory);
     expect(run).toMatchObject({ code: 0, stderr: '' });
     const { start, before, after, statuses } = JSON.parse(run.stdout.toString());
     for (const round of statuses) expect(round).toEqual(Array(4).fill([206, 200, 200]));

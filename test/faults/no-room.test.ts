@@ -19,7 +19,7 @@ type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
 /** How often the disk is full, or the directory closed. */
 const times = Math.ceil(faultRounds / 50);
-const timeoutMs = 180_000 + times * 3 * recoversWithinMs;
+const timeoutMs = 60_000 + times * 3 * recoversWithinMs;
 
 const diskBytes = 64_000_000;
 /** Bodies in the index, of one block, and of many blocks. */

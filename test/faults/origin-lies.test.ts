@@ -344,7 +344,7 @@ describe(`an inconsistent origin (seed ${faultSeed})`, () => {
   }
 
   it('that sends 206 or 200 at random, and cuts either: complete responses are right', {
-    timeout: 180_000 + 20_000 * times,
+    timeout: 60_000 + 20_000 * times,
   }, async () => {
     const flap: Twist = (honest) => {
       const whole = { start: 0, end: honest.version.sizeBytes };
@@ -369,7 +369,7 @@ describe(`an inconsistent origin (seed ${faultSeed})`, () => {
   });
 
   it('that changes its files at random, and cuts responses: complete responses are of one version', {
-    timeout: 180_000 + 20_000 * times,
+    timeout: 60_000 + 20_000 * times,
   }, async () => {
     const cut: Twist = (honest, { path }) => {
       const length = honest.span.end - honest.span.start;

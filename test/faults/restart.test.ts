@@ -112,7 +112,7 @@ async function expectKept(server: FaultServer, path: string): Promise<void> {
 
 describe.each(ends)('a server that ends by %s in the middle of a transfer', (signal) => {
   it(`is resumed by the next one, at an origin with ranges (seed ${faultSeed})`, {
-    timeout: 180_000 + times * 10_000,
+    timeout: 60_000 + times * 10_000,
   }, async () => {
     for (let time = 1; time <= times; time += 1) {
       const dir = await mkdtemp(join(root, 'store-'));

@@ -1,6 +1,5 @@
 /** Leases in a real engine: one holder in the whole fleet, fencing numbers, renewal, loss, and an engine that is away. */
 
-import { setTimeout as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { EngineLeases } from '../../src/fleet/engine/engine-leases.ts';
 import type { FleetEngine } from '../../src/fleet/engine/fleet-engine.ts';
@@ -56,10 +55,11 @@ async function asTimePasses<T>(promise: Promise<T>): Promise<T> {
     isOver = true;
   };
   promise.then(end, end);
-  while (!isOver) {
-    await nextTurn();
+  const pass = () => {
     clock.advance(100);
-  }
+    return isOver;
+  };
+  await expect.poll(pass, { interval: 1 }).toBe(true);
   return await promise;
 }
 

@@ -1,6 +1,5 @@
 /** Messages between the members of a fleet over a real engine: order, acknowledgement, gaps, and an engine that is away. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { InvalidationMessage } from '../../src/cache/fleet.ts';
 import { MessageLog } from '../../src/fleet/engine/message-log.ts';
@@ -88,7 +87,7 @@ describeWithEngine('a message', () => {
   });
 
   it('is waited for until the slowest member has applied it', async () => {
-    const [a, b] = [await join('a'), await join('b')];
+    const [a, b, c] = [await join('a'), await join('b'), await join('c')];
     const held = Promise.withResolvers<void>();
     b.held = held.promise;
     let isOver = false;
@@ -96,7 +95,8 @@ describeWithEngine('a message', () => {
       isOver = true;
     });
     await a.log.append(news('2'));
-    await delay(50);
+    await expect.poll(() => c.applied).toEqual([news('1'), news('2')]);
+    await a.log.append(news('3'));
     expect(isOver).toBe(false);
     held.resolve();
     await announced;

@@ -16,7 +16,7 @@ import type { ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { Route } from '../../src/routing/router.ts';
 import { createFakeClock, type FakeClock } from '../support/clocks/fake-clock.ts';
-import { untilClosed } from '../support/clocks/until-closed.ts';
+import { peersQuiet, watchPeers } from '../support/clocks/peer-quiet.ts';
 import { admissionOf, createAsked } from '../support/proxies/peer-ground.ts';
 import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
@@ -40,6 +40,8 @@ const response = {
   responseAt: 2,
 } as const;
 const learned = { unshared: undefined, refusal: undefined };
+
+watchPeers();
 
 let dir: string;
 let clock: FakeClock;
@@ -386,7 +388,7 @@ describe('a process', () => {
     await clock.whenPending(2);
     for (let seconds = 0; seconds < 60; seconds += 3) {
       clock.advance(3_000);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await peersQuiet();
     }
     answering.resolve(undefined);
     expect(await patient).toBeUndefined();
@@ -399,8 +401,8 @@ describe('a process', () => {
       socket.on('error', () => {});
       socket.resume();
       socket.write(noise, 'latin1');
-      setTimeout(() => socket.destroy(), 50);
-      await untilClosed(socket);
+      await peersQuiet();
+      socket.destroy();
     }
     expect(await holder().answer(ask())).toBeUndefined();
   });

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { OriginResponse } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
+import { asUndiciWaits } from '../support/clocks/undici-time.ts';
 import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
 import { type Exchange, openScriptedOrigin, type Play } from '../support/origins/scripted-origin.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
@@ -240,9 +241,11 @@ const rows: readonly Row[] = [
 describe('a response over HTTP/1.1', () => {
   it.each<Row>(rows)('%s', async (_name, play, want, method = 'GET') => {
     await using server = await openScriptedOrigin(play, good);
-    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1, ...timeoutsFor(want) }));
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
 
-    const got = await outcomeOf(origin.fetch(originRequest({ method })));
+    const asked = outcomeOf(origin.fetch(originRequest({ method })));
+    const isTimeout = `${want.head} ${want.body}`.includes('origin_timeout');
+    const got = await (isTimeout ? asUndiciWaits(asked) : asked);
     const next = await outcomeOf(origin.fetch(originRequest()));
     expect({ ...got, isReused: server.requests[1]?.connection === 1 }).toEqual(want);
     expect(next).toEqual({ head: '200 length 4', body: 'next' });
@@ -390,12 +393,6 @@ describe('a response over TLS', () => {
     await origin.close();
   });
 });
-
-/** Short timeouts for rows that test a timeout. */
-function timeoutsFor({ head, body }: Outcome): { headersTimeoutMs?: number; bodyTimeoutMs?: number } {
-  if (head === 'origin_timeout') return { headersTimeoutMs: 1_000 };
-  return body?.endsWith('origin_timeout') === true ? { bodyTimeoutMs: 1_000 } : {};
-}
 
 async function outcomeOf(fetching: Promise<OriginResponse>): Promise<{ head: string; body?: string }> {
   try {

@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
+import { drip } from '../support/clocks/drip.ts';
 import { realClock } from '../support/clocks/real-clock.ts';
 import { endHeaders, type FrameExchange, frame, lines, openFrameOrigin } from '../support/origins/http2-frames.ts';
 import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
@@ -16,25 +17,25 @@ import { testAuthority } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 const tls = { ca: testAuthority, rejectUnauthorized: true };
-/** Timers of the origins; cleared after each test. */
-const drips = new Set<NodeJS.Timeout>();
+/** What the origins of a test keep sending. */
+let drips: DisposableStack;
 let dir: string;
 beforeEach(async () => {
+  drips = new DisposableStack();
   dir = await mkdtemp(join(tmpdir(), 'rangeway-timeouts-'));
 });
 afterEach(async () => {
-  for (const drip of drips) clearInterval(drip);
-  drips.clear();
+  drips.dispose();
   await rm(dir, { recursive: true });
 });
 
 /** Sends a text byte by byte, and then its last byte repeatedly. */
-function drip(socket: Socket, text: string): void {
+function sendByBytes(socket: Socket, text: string): void {
   let at = 0;
-  const sending = setInterval(() => {
+  const send = () => {
     if (!socket.destroyed) socket.write(text[Math.min(at++, text.length - 1)] ?? '');
-  }, 25);
-  drips.add(sending);
+  };
+  drips.use(drip(send));
 }
 
 async function failureOf(origin: Origin): Promise<string> {
@@ -53,17 +54,18 @@ const head = 'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n';
 describe.each(['TCP', 'a Unix socket'])('over %s', (kind) => {
   it.each<[name: string, play: (socket: Socket) => void, want: string]>([
     ['says nothing', () => undefined, 'origin_timeout'],
-    ['sends a byte of a status line at a time', (socket) => drip(socket, 'HTTP/1.1 200 OKaa'), 'origin_timeout'],
-    ['sends a byte of a field at a time', (socket) => drip(socket, 'HTTP/1.1 200 OK\r\nX-A: a'), 'origin_timeout'],
+    ['sends a byte of a status line at a time', (socket) => sendByBytes(socket, 'HTTP/1.1 200 OKaa'), 'origin_timeout'],
+    [
+      'sends a byte of a field at a time',
+      (socket) => sendByBytes(socket, 'HTTP/1.1 200 OK\r\nX-A: a'),
+      'origin_timeout',
+    ],
     ['stops within the head', (socket) => socket.write(head.slice(0, 20)), 'origin_timeout'],
     ['stops behind the head', (socket) => socket.write(head), '200 origin_timeout'],
     ['stops within the body', (socket) => socket.write(`${head}good`), '200 origin_timeout'],
     [
       'sends interim responses without end',
-      (socket) => {
-        const sending = setInterval(() => socket.write('HTTP/1.1 102 Processing\r\n\r\n'), 5);
-        drips.add(sending);
-      },
+      (socket) => socket.write('HTTP/1.1 102 Processing\r\n\r\n'.repeat(1000)),
       'origin_ill_framed',
     ],
   ])('fails where an origin %s', async (_name, play, want) => {
@@ -85,15 +87,15 @@ describe('over HTTP/2', () => {
     ['says nothing', () => undefined, 'origin_timeout'],
     [
       'sends a byte of a head at a time',
-      ({ socket, stream }) => drip(socket, frame('headers', endHeaders, stream, Buffer.alloc(9000)).toString('latin1')),
+      ({ socket, stream }) =>
+        sendByBytes(socket, frame('headers', endHeaders, stream, Buffer.alloc(9000)).toString('latin1')),
       'origin_timeout',
     ],
     [
       'sends a head piece by piece',
       ({ send, stream }) => {
         send(start(stream));
-        const sending = setInterval(() => send(frame('continuation', 0, stream, lines(['x-a', '1']))), 60);
-        drips.add(sending);
+        drips.use(drip(() => send(frame('continuation', 0, stream, lines(['x-a', '1']))), 60));
       },
       'origin_(timeout|ill_framed)',
     ],
@@ -104,10 +106,8 @@ describe('over HTTP/2', () => {
     ],
     [
       'sends interim responses without end',
-      ({ send, stream }) => {
-        const sending = setInterval(() => send(frame('headers', endHeaders, stream, lines([':status', '102']))), 5);
-        drips.add(sending);
-      },
+      ({ send, stream }) =>
+        send(...Array.from({ length: 1000 }, () => frame('headers', endHeaders, stream, lines([':status', '102'])))),
       'origin_ill_framed',
     ],
   ])('fails where an origin %s', async (_name, play, want) => {

@@ -10,6 +10,7 @@ import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { errorCode, frameType, getFields, H2RawClient, postFields, setting } from '../support/clients/h2-raw-client.ts';
 import { RawClient } from '../support/clients/raw-client.ts';
+import { drip } from '../support/clocks/drip.ts';
 import { startRangeway } from '../support/processes/rangeway-process.ts';
 
 const size = 4_000_000;
@@ -83,9 +84,8 @@ describe('limits.minBytesPerSecond', () => {
     await using rangeway = await startWith('rate', { minBytesPerSecond: 1_000_000, idleTimeoutSeconds: 1 });
     await using slow = await H2RawClient.open(rangeway.port);
     slow.request(1, getFields('/'));
-    const trickle = setInterval(() => slow.windowUpdate(1, 100), 100);
+    using _trickle = drip(() => slow.windowUpdate(1, 20));
     const outcome = await slow.whenOver(1);
-    clearInterval(trickle);
     expect(outcome).toMatchObject({ status: 200, isEnded: false, resetCode: errorCode.internal });
     await using fast = await RawClient.open(rangeway.port);
     expect((await fast.exchange('GET / HTTP/1.1\r\nHost: a\r\n\r\n')).body.length).toBe(size);
@@ -95,10 +95,10 @@ describe('limits.minBytesPerSecond', () => {
 describe('limits.minUploadBytesPerSecond', () => {
   const limits = { minUploadBytesPerSecond: 1_000, idleTimeoutSeconds: 1 };
   const head = (size: number) => `POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: ${size}\r\n\r\n`;
-  /** Calls `send` every 50 ms, as a client does that sends a little at a time, until the promise is settled. */
+  /** Sends a little at a time, until the promise is settled. */
   async function whileWaiting<T>(outcome: Promise<T>, send: () => void): Promise<T> {
-    const trickle = setInterval(send, 50);
-    return await outcome.finally(() => clearInterval(trickle));
+    using _trickle = drip(send);
+    return await outcome;
   }
 
   it('answers 408 to an upload that trickles, and ends its connection', async () => {
@@ -126,8 +126,8 @@ describe('limits.minUploadBytesPerSecond', () => {
     client.send(head(size));
     let sent = 0;
     const response = await whileWaiting(client.response(), () => {
-      if (sent < size) client.send('x'.repeat(200));
-      sent += 200;
+      if (sent < size) client.send('x'.repeat(60));
+      sent += 60;
     });
     expect(response?.body.toString()).toBe(`${size} bytes`);
   });

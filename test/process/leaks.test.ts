@@ -9,6 +9,7 @@ import { describe, expect } from 'vitest';
 import { Download } from '../support/clients/download.ts';
 import { RawClient } from '../support/clients/raw-client.ts';
 import { openPeriodicOrigin } from '../support/origins/periodic-origin.ts';
+import { untilFilesClose } from '../support/processes/process-remains.ts';
 import { itOnLinux, openDescriptors } from '../support/processes/process-status.ts';
 import { projectDirectory, startProxy } from '../support/processes/rangeway-process.ts';
 import { isPeriodic, periodicPiece } from '../support/values/periodic-body.ts';
@@ -75,7 +76,7 @@ async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
   await proxy.waitFor(/"event":"fill".*"result":"stored"/);
   await Promise.all(all.slice(clientsAtOnce).map((leaver) => comeAndGo(url, leaver, sizeBytes)));
 
-  await expect.poll(() => openDescriptors(proxy.pid)).toBe(before);
+  await expect.poll(() => openDescriptors(proxy.pid), untilFilesClose).toBe(before);
   const { status, bytes, headers } = await new Download(`${proxy.url}/body`).ended;
   expect([status, bytes]).toEqual([200, sizeBytes]);
   expect(headers['cache-status']).toContain('hit');
@@ -135,7 +136,7 @@ describe('clients that abort in the middle', () => {
         }
         // Fills that outlive their clients end here, and their bytes are stored.
         await expect.poll(() => running).toBe(0);
-        await expect.poll(() => openDescriptors(proxy.pid)).toBeLessThanOrEqual(descriptors);
+        await expect.poll(() => openDescriptors(proxy.pid), untilFilesClose).toBeLessThanOrEqual(descriptors);
         reports += 1;
         process.kill(proxy.pid, 'SIGUSR2');
         const [, live = ''] = await proxy.waitFor(new RegExp(`live ${reports} (.*)`));

@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { adminConfig, adminEnvironment, findAdmin } from '../support/clients/admin-client.ts';
 import { Download } from '../support/clients/download.ts';
@@ -102,20 +101,16 @@ async function downloadHalves(count: number): Promise<PatternDownload[]> {
 /** Waits until all machines together fetch a file once. */
 async function untilShared(origin: SlowFileOrigin): Promise<void> {
   let count = 0;
-  await until(
-    'the machines share one fill again',
-    async () => {
-      count += 1;
-      const asked = origin.questions.length;
-      await Promise.all(machines.map((machine) => read(machine, `/later-${count}`)));
-      return origin.questions.length === asked + 1;
-    },
-    180_000,
-  );
+  await until('the machines share one fill again', async () => {
+    count += 1;
+    const asked = origin.questions.length;
+    await Promise.all(machines.map((machine) => read(machine, `/later-${count}`)));
+    return origin.questions.length === asked + 1;
+  });
 }
 
 describeWithEngine('a cold file that a hundred clients of three machines want', () => {
-  it('is fetched once, and every client gets every byte', { timeout: 300_000 + coldBytes / 1000 }, async () => {
+  it('is fetched once, and every client gets every byte', { timeout: 60_000 + coldBytes / 1000 }, async () => {
     await using engine = await startRedisServer();
     await using origin = await openCountingOrigin('parts', coldBytes);
     // The clients leave the engine little processor time.
@@ -134,7 +129,7 @@ describeWithEngine('a cold file that a hundred clients of three machines want', 
     }
   });
 
-  it('is fetched once by the workers of two machines, too', { timeout: 300_000 }, async () => {
+  it('is fetched once by the workers of two machines, too', async () => {
     await using engine = await startRedisServer();
     await using origin = await openCountingOrigin('parts', fileBytes);
     for (let count = 0; count < 2; count += 1) await start(origin.url, at(engine.port), { workers: 2 });
@@ -188,19 +183,18 @@ describeWithEngine('a machine that hangs in the middle of a fill', () => {
   });
 });
 
-describeWithEngine('an engine that is paused for five seconds in the middle of a fill', () => {
-  it('delays no client for long, and is used again afterwards', async () => {
+describeWithEngine('an engine that is paused in the middle of a fill', () => {
+  it('keeps no client from being served, and is used again afterwards', async () => {
     await using engine = await startRedisServer();
     await using origin = await SlowFileOrigin.open(fileBytes, { hasRanges: true, hasValidator: true });
     for (let count = 0; count < 2; count += 1) await start(origin.url, at(engine.port));
     const downloads = await downloadHalves(4);
     engine.signal('SIGSTOP');
-    await delay(2_500);
+    await Promise.all(machines.map((machine) => machine.waitFor(isAway)));
     origin.goOn();
     expect((await read(machines[1] as Machine, '/another')).status).toBe(200);
-    await delay(2_500);
-    engine.signal('SIGCONT');
     await expectAll(downloads);
+    engine.signal('SIGCONT');
     await untilShared(origin);
   });
 });
@@ -260,11 +254,11 @@ describeWithEngine('a purge', () => {
     for (const order of orders) {
       for (let round = 0; round < 2; round += 1) expect(await readAll()).toEqual(Array(3).fill(`version ${version}`));
       version += 1;
-      const startedAt = performance.now();
       expect(await admin('POST', '/api/v1/purge', order)).toMatchObject({ status: 200, json: { entries: 1 } });
-      expect(performance.now() - startedAt).toBeLessThan(5_000);
     }
     expect(await readAll()).toEqual(Array(3).fill(`version ${version}`));
+    // No purge has waited for a machine that counted as away.
+    for (const machine of machines) expect(machine.output()).not.toMatch(isAway);
   });
 });
 

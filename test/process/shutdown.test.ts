@@ -1,9 +1,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { RawClient } from '../support/clients/raw-client.ts';
+import { until } from '../support/clocks/until.ts';
 import { openScriptedOrigin, type ScriptedOrigin } from '../support/origins/scripted-origin.ts';
 import { type RangewayProcess, startProxy } from '../support/processes/rangeway-process.ts';
 
@@ -158,10 +158,13 @@ describe('a second signal', () => {
     await using slow = await openSlowResponse(3600);
     void slow.proxy.stop('SIGTERM');
     await slow.proxy.waitFor(/"stage":"stopping"/);
-    let ended: number | null | undefined;
+    const ended = { code: undefined as number | null | undefined };
     // Repeats the signal until it comes late enough after the first to count.
-    while (ended === undefined) ended = await Promise.race([slow.proxy.stop(signal), delay(50, undefined)]);
-    expect(ended).toBe(code);
+    await until('the process has ended', async () => {
+      void slow.proxy.stop(signal).then((code) => (ended.code = code));
+      return ended.code !== undefined;
+    });
+    expect(ended.code).toBe(code);
     expect(await slow.client.rest()).toBe('');
   });
 });

@@ -156,7 +156,7 @@ async function expectAgreement(
 
 describe('an explanation', () => {
   it('says what the next request gets, and what the origin is asked for it', {
-    timeout: 180_000 + 20 * runs,
+    timeout: 60_000 + 20 * runs,
   }, async () => {
     const seen = new Map<string, number>();
     await fc.assert(

@@ -193,7 +193,7 @@ it.each([
   [3, Math.ceil(runs / 2)],
 ])(
   'purges apply to all older responses in %i processes, in whatever state they are',
-  { timeout: 180_000 + 100 * runs },
+  { timeout: 60_000 + 100 * runs },
   async (count, numRuns) => {
     await fc.assert(
       fc.asyncProperty(fc.array(move, { maxLength: 30 }), async (moves) => {

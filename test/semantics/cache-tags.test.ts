@@ -108,15 +108,13 @@ describe('parseTags', () => {
   });
 
   it('takes linear time for spaces, commas and tags', () => {
+    // Quadratic time would be minutes, longer than a test may take.
     const size = 2_000_000;
     for (const text of [' '.repeat(size), ','.repeat(size), ' a'.repeat(size / 2), `a${' '.repeat(size)}b`]) {
-      const startedAt = performance.now();
       parseTags([
         ['surrogate-key', text],
         ['cache-tag', text],
       ]);
-      // Quadratic time would be minutes.
-      expect(performance.now() - startedAt).toBeLessThan(10_000);
     }
   });
 });

@@ -59,10 +59,8 @@ describe('parseForwarded, RFC 7239 §4', () => {
 
   it('takes linear time', () => {
     const value = `for=a${' '.repeat(2_000_000)}b`;
-    const startedAt = performance.now();
+    // Quadratic time would be minutes, longer than a test may take.
     expect(parseForwarded([value])).toBeUndefined();
-    // Quadratic time would be minutes.
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
   it('never throws, and parses the output of formatForwarded', () => {

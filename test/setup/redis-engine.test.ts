@@ -9,7 +9,7 @@ import { gatherEngine } from '../../src/cli/doctor/gather-engine.ts';
 import { checkConfig } from '../../src/config/load.ts';
 import type { RedisStoreConfig } from '../../src/config/schema.ts';
 import { openRedisEngine } from '../../src/setup/redis-engine.ts';
-import { randomId } from '../../src/setup/system.ts';
+import { monotonicClock, randomId } from '../../src/setup/system.ts';
 import { openRedisStore } from '../../src/store/redis/redis-store.ts';
 import { realClock } from '../support/clocks/real-clock.ts';
 import { describeWithEngine, type RedisTlsServer, startRedisTlsServer } from '../support/engines/redis-server.ts';
@@ -97,7 +97,7 @@ async function use(config: RedisStoreConfig): Promise<Buffer | undefined> {
 
 /** Returns the problems that `rangeway doctor` finds, and checks that it does not tell the password. */
 async function problemsOf(config: RedisStoreConfig): Promise<readonly string[]> {
-  const lines = linesOf(judgeEngine(await gatherEngine(config, () => performance.now())));
+  const lines = linesOf(judgeEngine(await gatherEngine(config, monotonicClock.now)));
   expect(lines.join('\n')).not.toContain(password);
   return lines.filter((line) => line.startsWith('problem'));
 }

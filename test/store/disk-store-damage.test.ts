@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readFileInto } from '../../src/setup/store.ts';
+import { monotonicClock } from '../../src/setup/system.ts';
 import type { Store } from '../../src/store/store.ts';
 import { flipBit } from '../support/stores/damage.ts';
 import { bodyFiles, openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
@@ -193,7 +194,7 @@ describe('a damaged body', () => {
     });
 
     it.each(kinds)('a body of one block, %s: the entry and the thing are removed', async (_, put) => {
-      const elapsed = () => performance.now();
+      const elapsed = monotonicClock.now;
       const quick = { elapsed, readSync, readFileInto, after: () => () => {} };
       const { store, dir, events } = await openTestStore({ blockSizeBytes: 256 * 1024, quickReads: quick });
       await storeSample(store, { key: 'k', sizeBytes: 100_000, seed: 1 });

@@ -104,7 +104,7 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
       await expect.poll(() => store.readUsage().isWritable).toBe(false);
       expect(tiered.peek(key)?.[0]?.peekBlock(0)).toEqual(patternBytes(0, block, 1));
     });
-    await expect.poll(() => readKey(tiered, 'cold'), { timeout: 20_000 }).toEqual(bytes);
+    await expect.poll(() => readKey(tiered, 'cold')).toEqual(bytes);
   });
 
   it('removes after its return what was to be removed while the engine was away', async () => {
@@ -120,7 +120,7 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
       await store.removeEntry(gone);
     });
     await storeWhenBack(() => storeSample(store, { ...sample, key: 'new' }));
-    await expect.poll(async () => (await store.find('new')).length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(async () => (await store.find('new')).length).toBe(1);
     for (const each of ['a', 'b/1', 'b/2', 'c', 'd']) expect([each, await store.find(each)]).toEqual([each, []]);
   });
 
@@ -522,7 +522,7 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
 
 /** Stores something as soon as the engine takes it. */
 async function storeWhenBack(storing: () => Promise<unknown>): Promise<void> {
-  await expect.poll(() => storing().then(() => 'stored', String), { timeout: 20_000 }).toBe('stored');
+  await expect.poll(() => storing().then(() => 'stored', String)).toBe('stored');
 }
 
 /** Returns the members of a client as those of a plain object. */

@@ -3,7 +3,6 @@
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { sharedBlockBytes, sharedSizeBytes } from '../support/processes/sharing-messages.ts';
 import { SharingProcesses } from '../support/processes/sharing-processes.ts';
@@ -45,7 +44,7 @@ it('two processes that find the index damaged go on with one fresh index, and re
   const dir = await temporaryDirectory();
   const processes = new SharingProcesses(dir);
   const both = [await processes.start(), await processes.start()];
-  await setTimeout(500);
+  await Promise.all(both.map((each) => each.afterSteps(100)));
   const index = join(dir, 'index.sqlite');
   // Both are opened before either is damaged, because both are set aside as soon as damage is found.
   const files = await Promise.all([index, `${index}-wal`].map((path) => open(path, 'r+')));
@@ -55,7 +54,7 @@ it('two processes that find the index damaged go on with one fresh index, and re
     await file.close();
   }
   await expect.poll(async () => (await readdir(dir)).includes('index.sqlite.damaged')).toBe(true);
-  await setTimeout(500);
+  await Promise.all(both.map((each) => each.afterSteps(100)));
   await untilSwept(dir);
   const ends = await Promise.all(both.map((each) => each.end()));
   const isDamage = (wrong: string) => /"level":"(?:warn|error)".*damaged/.test(wrong);
@@ -70,11 +69,11 @@ it('two processes, and one that replaces a killed one, read nothing wrong and ke
   const processes = new SharingProcesses(dir);
   const first = await processes.start();
   const second = await processes.start();
-  await setTimeout(900);
+  await Promise.all([first, second].map((each) => each.afterSteps(200)));
   await second.kill();
-  await setTimeout(200);
+  await first.afterSteps(50);
   const third = await processes.start([second.instance]);
-  await setTimeout(900);
+  await Promise.all([first, third].map((each) => each.afterSteps(200)));
   const ends = await Promise.all([first.end(), third.end()]);
   for (const { wrong, steps } of ends) {
     expect(wrong.slice(0, 3)).toEqual([]);

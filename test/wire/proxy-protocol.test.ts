@@ -6,6 +6,8 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, it } from 'vitest';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { peersQuiet, watchPeers } from '../support/clocks/peer-quiet.ts';
 import { untilClosed } from '../support/clocks/until-closed.ts';
 import { openListener, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
 import { testAuthority } from '../support/values/tls-certificate.ts';
@@ -124,22 +126,30 @@ describe('a connection that is closed at once', () => {
 });
 
 describe('a missing header', () => {
+  watchPeers();
   const limits = { headersTimeoutMs: 800 };
 
   it('is not waited for forever', async () => {
-    await using listener = await open({ limits });
+    const { after, advance } = createFakeClock();
+    await using listener = await open({ limits, after });
     const socket = await dial(listener.port);
+    await peersQuiet();
+    advance(800);
     expect(await answerTo(socket)).toBe('');
     expect(listener.events).toEqual([]);
   });
 
   it('that keeps arriving byte by byte is not waited for either', async () => {
-    await using listener = await open({ limits });
+    const { after, advance } = createFakeClock();
+    await using listener = await open({ limits, after });
     const socket = await dial(listener.port);
     socket.write('PROXY UNKNOWN ');
-    const drip = setInterval(() => socket.write('x'), 20);
+    for (let passedMs = 0; passedMs < 800; passedMs += 100) {
+      socket.write('x');
+      await peersQuiet();
+      advance(100);
+    }
     expect(await answerTo(socket)).toBe('');
-    clearInterval(drip);
     expect(listener.events).toEqual([
       expect.objectContaining({ kind: 'refusal', error: 'request_timeout', peer: '127.0.0.1' }),
     ]);

@@ -13,6 +13,7 @@ import { type ConnectionLimits, createConnectionLimits } from '../../src/listene
 import { type CertificateFiles, openCertificates } from '../../src/listener/accept/tls.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
+import { drip } from '../support/clocks/drip.ts';
 import { untilClosed } from '../support/clocks/until-closed.ts';
 import { openListener, type TestListener, testNow, textResponse } from '../support/proxies/open-listener.ts';
 import {
@@ -320,9 +321,8 @@ describe('a connection that does not become a TLS connection', () => {
     const client = await open(listener.port);
     // A record that never ends, a byte at a time.
     client.write('\x16\x03\x01\x02\x00\x01\x00\x01', 'latin1');
-    const drip = setInterval(() => client.write('\x00', 'latin1'), 20);
+    using _drip = drip(() => client.write('\x00', 'latin1'));
     await untilClosed(client.resume());
-    clearInterval(drip);
     await expect.poll(() => listener.events).toEqual([refused('tls_handshake_failed')]);
   });
 

@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
@@ -18,8 +19,13 @@ import {
   routeTo,
   sentFields,
 } from '../support/clients/tunnels.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { peersQuiet, watchPeers } from '../support/clocks/peer-quiet.ts';
+import { untilClosed } from '../support/clocks/until-closed.ts';
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
 import { testAuthority, testCertificate, testClientCertificate } from '../support/values/tls-certificate.ts';
+
+watchPeers();
 
 describe('a tunnel', () => {
   it('leads to a Unix socket', async () => {
@@ -91,7 +97,7 @@ describe('a tunnel', () => {
     };
     const url = await origin();
     await using listener = await openTunnelListener(() => ({ url, target: '/', fields: sentFields, hold }), {
-      answerTimeoutMs: 1_000,
+      answerTimeoutMs: 300,
     });
     await using client = await listener.connect();
     client.send(handshake);
@@ -103,22 +109,25 @@ describe('a tunnel', () => {
   });
 
   it('ends after the timeout of its route, even if the origin keeps sending', async () => {
-    const sending = new Set<NodeJS.Timeout>();
+    const asked = Promise.withResolvers<Socket>();
     const url = await rawOrigin((socket) => {
       socket.write('HTTP/1.1 101 Switching Protocols\r\nX-Slow: ');
-      const drip = setInterval(() => socket.write('a'), 20);
-      sending.add(drip);
-      socket.on('close', () => {
-        clearInterval(drip);
-        sending.delete(drip);
-      });
+      socket.once('data', () => asked.resolve(socket));
     });
+    const { after, advance } = createFakeClock();
     const timeouts = { connectMs: 5000, answerMs: 300 };
-    await using listener = await openTunnelListener(() => ({ url, target: '/', fields: sentFields, timeouts }));
+    const route = { url, target: '/', fields: sentFields, timeouts };
+    await using listener = await openTunnelListener(() => route, { after });
     await using client = await listener.connect();
     client.send(handshake);
+    const origin = await asked.promise;
+    for (let passedMs = 0; passedMs < 300; passedMs += 100) {
+      origin.write('a');
+      await peersQuiet();
+      advance(100);
+    }
     expect((await client.response())?.status).toBe(504);
-    await expect.poll(() => sending.size).toBe(0);
+    await untilClosed(origin);
   });
 
   it.each(['end', 'reset'] as const)(

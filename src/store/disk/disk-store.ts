@@ -66,6 +66,8 @@ export interface DiskStoreOptions {
   readonly emit: Emit;
   /** How this process shares the directory with others; without it the store is locked for this process. */
   readonly sharing?: Sharing | undefined;
+  /** How long a change waits for another process that changes the index, in milliseconds; a second when absent. */
+  readonly busyWaitMs?: number | undefined;
   /** Calls for directories, bodies and free space; `node:fs/promises` by default. */
   readonly fileSystem?: FileSystem;
   /** Reads pieces of bodies in the same tick where that is quick; without it the thread pool reads everything. */

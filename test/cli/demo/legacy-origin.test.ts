@@ -2,23 +2,15 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type LegacyOrigin, openLegacyOrigin } from '../../../src/cli/demo/legacy-origin.ts';
-import type { Clock } from '../../../src/http/clock.ts';
 import { readPackageFolder } from '../../../src/setup/package-files.ts';
+import { realClock } from '../../support/clocks/real-clock.ts';
 
 const files = readPackageFolder('assets/demo');
-
-const clock: Clock = {
-  now: () => performance.now(),
-  after(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
-    return () => clearTimeout(timer);
-  },
-};
 
 let origin: LegacyOrigin;
 
 beforeAll(async () => {
-  origin = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock, isFollowed: true });
+  origin = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock: realClock, isFollowed: true });
 });
 
 afterAll(() => origin.close());
@@ -89,7 +81,7 @@ describe('the legacy origin', () => {
   });
 
   it('counts requests, ranges and bytes', async () => {
-    const counting = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock, isFollowed: true });
+    const counting = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock: realClock, isFollowed: true });
     await (await fetch(`${counting.url}/poster.svg`, { headers: { range: 'bytes=0-1' } })).arrayBuffer();
     const { length } = Buffer.from(await (await fetch(`${counting.url}/poster.svg`)).arrayBuffer());
     await fetch(`${counting.url}/poster.svg`, { method: 'HEAD' });
@@ -112,7 +104,7 @@ describe('the legacy origin', () => {
     ['127.0.0.1', '127.0.0.1'],
     ['::', '[::1]'],
   ])('listens on %s, and is reached from this machine at %s', async (host, reached) => {
-    const options = { files, bytesPerSecond: 1e9, clock, listen: { host, port: 0 }, isFollowed: false };
+    const options = { files, bytesPerSecond: 1e9, clock: realClock, listen: { host, port: 0 }, isFollowed: false };
     const listening = await openLegacyOrigin(options);
     expect(new URL(listening.url).hostname).toBe(reached);
     const facts = await (await fetch(`${listening.url}/demo.json`)).json();
@@ -121,7 +113,7 @@ describe('the legacy origin', () => {
   });
 
   it('sends events to an open page, and ends the stream when it closes', async () => {
-    const closing = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock, isFollowed: true });
+    const closing = await openLegacyOrigin({ files, bytesPerSecond: 1e9, clock: realClock, isFollowed: true });
     closing.publish('request', { target: '/before' });
     const response = await fetch(`${closing.url}/demo-events`);
     expect(response.headers.get('content-type')).toBe('text/event-stream');

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { gatherOrigins } from '../../../src/cli/doctor/gather-origins.ts';
 import { judgeOrigins, type OriginFacts, type OriginOutcome } from '../../../src/cli/doctor/origins.ts';
+import { monotonicClock } from '../../../src/setup/system.ts';
 import { examinedConfig, linesOf } from '../../support/values/examined-config.ts';
 import { expiredCertificate, testAuthority, testCertificate } from '../../support/values/tls-certificate.ts';
 
@@ -141,7 +142,7 @@ describe('gatherOrigins', () => {
   }
 
   let wall = Date.parse('2026-12-01T12:00:00.500Z');
-  const clocks = { now: () => wall, elapsed: () => performance.now() };
+  const clocks = { now: () => wall, elapsed: monotonicClock.now };
 
   async function gathered(origin: unknown, route: object = {}) {
     const [facts, ...others] = await gatherOrigins(

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findMount, gatherStore } from '../../../src/cli/doctor/gather-store.ts';
 import { judgeStore, type StoreFacts } from '../../../src/cli/doctor/store.ts';
+import { monotonicClock } from '../../../src/setup/system.ts';
 import { lockDirectory } from '../../../src/store/disk/index/directory-lock.ts';
 import { examinedConfig, linesOf } from '../../support/values/examined-config.ts';
 
@@ -183,7 +184,7 @@ describe('judgeStore', () => {
 describe('gatherStore', () => {
   const root = mkdtempSync(join(tmpdir(), 'rangeway-doctor-store-'));
   afterAll(() => rmSync(root, { recursive: true }));
-  const elapsed = () => performance.now();
+  const elapsed = monotonicClock.now;
 
   it('tries an existing directory, counts what is there, and leaves nothing behind', async () => {
     const store = join(root, 'store');

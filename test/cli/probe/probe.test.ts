@@ -466,6 +466,7 @@ describe('the requests of a probe', () => {
         return sendFilm(request, response, good);
       // The body has no end, so a probe that reads it never finishes.
       response.writeHead(200, { ...good, 'content-length': '1000000000000' });
+      if (request.method === 'HEAD') return response.end();
       response.flushHeaders();
       request.socket.once('close', () => {
         sentBytes = request.socket.bytesWritten;

@@ -15,7 +15,7 @@ const runs = 30 * Number(RANGEWAY_TEST_RUNS);
 const seed = runs === 9000 ? { seed: 20_261_122 } : {};
 
 describe('a stream of requests', () => {
-  it('is read as Node reads it, or refused', { timeout: 180_000 + 10 * runs }, () => {
+  it('is read as Node reads it, or refused', { timeout: 60_000 + 10 * runs }, () => {
     const counted = { read: 0, refused: 0, refusedByBoth: 0 };
     const property = fc.property(streamText, (text) => {
       const bytes = [Buffer.from(text, 'latin1')];

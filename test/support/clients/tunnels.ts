@@ -124,7 +124,11 @@ export async function openTunnelListener(
     answerTimeoutMs: 5_000,
     ...options,
   });
-  const listener = await openListener(async () => textResponse('plain'), { tunnel, now: () => 1_000, after: options.after });
+  const listener = await openListener(async () => textResponse('plain'), {
+    tunnel,
+    now: () => 1_000,
+    after: options.after,
+  });
   return Object.assign(listener, { tunnelEvents });
 }
 

@@ -3,7 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Time within which a server recovers from a fault, in milliseconds: it retries after ten seconds. */
-export const recoversWithinMs = 60_000;
+export const recoversWithinMs = 20_000;
 
 /** Polls until `isSo` returns true. Rejects after `withinMs`, naming `what`, and with any error of `isSo`. */
 export async function until(what: string, isSo: () => Promise<boolean>, withinMs = recoversWithinMs): Promise<void> {

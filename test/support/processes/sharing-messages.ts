@@ -13,6 +13,7 @@ export type FromSharing =
   | { readonly kind: 'ready' }
   | { readonly kind: 'tell'; readonly id: number; readonly change: StoreChange }
   | { readonly kind: 'applied'; readonly id: number }
+  | { readonly kind: 'stepped'; readonly steps: number }
   | {
       readonly kind: 'ended';
       readonly steps: number;

@@ -14,6 +14,8 @@ export type Ended = Extract<FromSharing, { kind: 'ended' }>;
 /** A sharing process. */
 export interface SharingProcess {
   readonly instance: string;
+  /** Waits until it has taken so many further steps. Rejects when it has died. */
+  afterSteps(count: number): Promise<void>;
   /** Ends it in order, once it has taken enough steps. Rejects when it has died. */
   end(): Promise<Ended>;
   /** Kills it, waits for its exit, and announces it to the others as fallen. */
@@ -50,6 +52,8 @@ export class SharingProcesses {
     child.once('exit', () => this.#lose(instance));
     const ready = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<Ended>();
+    let steps = 0;
+    const stepping = new Set<() => void>();
     ended.promise.catch(() => {});
     child.once('exit', (code, signal) => {
       const error = new Error(`${instance} is gone: ${code ?? signal}`);
@@ -58,6 +62,10 @@ export class SharingProcesses {
     });
     child.on('message', (message: FromSharing) => {
       if (message.kind === 'ready') ready.resolve();
+      if (message.kind === 'stepped') {
+        steps = message.steps;
+        for (const look of stepping) look();
+      }
       if (message.kind === 'ended') {
         ended.resolve(message);
         child.disconnect();
@@ -70,6 +78,16 @@ export class SharingProcesses {
     await ready.promise;
     return {
       instance,
+      afterSteps: async (count) => {
+        const wanted = steps + count;
+        const taken = new Promise<void>((resolve) => {
+          const look = () => {
+            if (steps >= wanted && stepping.delete(look)) resolve();
+          };
+          stepping.add(look);
+        });
+        await Promise.race([taken, ended.promise]);
+      },
       end: async () => {
         send(child, { kind: 'end' });
         return await ended.promise;

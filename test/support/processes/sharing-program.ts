@@ -12,7 +12,7 @@ import { createTieredStore } from '../../../src/store/tiered/tiered-store.ts';
 import { StoreHammer } from '../stores/store-hammer.ts';
 import { type FromSharing, sharedBlockBytes, sharedSizeBytes, type ToSharing } from './sharing-messages.ts';
 
-/** A slow machine takes only a few steps in the time that a test gives it. */
+/** A process that is ended early takes so many steps all the same. */
 const leastSteps = 30;
 
 await run(process.argv.slice(2));
@@ -60,7 +60,10 @@ async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '
   store = createTieredStore(createMemoryTier({ maxSizeBytes: 1024 * 1024 }), disk, Date.now);
   send({ kind: 'ready' });
   const hammer = new StoreHammer(store, Number(seed), wrong);
-  while (!isEnding || hammer.steps < leastSteps) await hammer.step();
+  while (!isEnding || hammer.steps < leastSteps) {
+    await hammer.step();
+    send({ kind: 'stepped', steps: hammer.steps });
+  }
   await store.close();
   send({ kind: 'ended', steps: hammer.steps, faults: hammer.faults, wrong });
 }

@@ -8,8 +8,8 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve, sep } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
+import { until } from '../clocks/until.ts';
 import { type ProgramResult, runProgram } from '../processes/programs.ts';
 import { projectDirectory, type RangewayProcess, startLine } from '../processes/rangeway-process.ts';
 import { type Block, type FileBlock, isShown, outputLines, readBlocks, type ShownCommand } from './page.ts';
@@ -35,9 +35,6 @@ export interface RecipeOptions {
 }
 
 const knownServers = { 'rangeway --config': /ready on/ };
-
-/** The time within which Rangeway must have done what it does after a response, in milliseconds. */
-const settledWithinMs = 60_000;
 
 /** A page that is being followed. Disposing ends its servers and removes its directory. */
 export class Recipe implements AsyncDisposable {
@@ -176,17 +173,17 @@ export class Recipe implements AsyncDisposable {
   async #compare({ command, shown }: ShownCommand): Promise<void> {
     const expected = shown.map((line) => this.replaced(line));
     const isRepeatable = command.startsWith('rangeway ') || shown.some((line) => /\bhit\b/.test(line));
-    const until = performance.now() + (isRepeatable ? settledWithinMs : 0);
-    let output: string;
-    for (;;) {
+    let output = '';
+    const isAsShown = async () => {
       const { code, stdout, stderr } = await this.run(`{ ${command}\n} 2>&1`);
       output = stdout.toString() + stderr;
       if (expected.length === 0) expect(code, `${command}\n${output}`).toBe(0);
-      if (isShown(expected, output)) return;
-      if (performance.now() > until) break;
-      await delay(50);
-    }
-    expect(outputLines(output), `the output of ${command}`).toEqual(expected);
+      return isShown(expected, output);
+    };
+    if (await isAsShown()) return;
+    const what = `the output of ${command}`;
+    if (isRepeatable) await until(what, isAsShown).catch(() => {});
+    if (!isShown(expected, output)) expect(outputLines(output), what).toEqual(expected);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

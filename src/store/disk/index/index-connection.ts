@@ -27,6 +27,8 @@ interface IndexConnectionOptions {
   readonly emit: Emit;
   /** Whether other processes have the index open too; false by default. */
   readonly isShared?: boolean;
+  /** How long to wait for other processes that change a shared index, in milliseconds; a second when absent. It blocks the event loop. */
+  readonly busyWaitMs?: number | undefined;
 }
 
 interface OpenIndex {
@@ -222,6 +224,7 @@ export class IndexConnection {
   #setPatience(isPatient: boolean): void {
     if (!this.#isShared || this.#isPatient === isPatient) return;
     this.#isPatient = isPatient;
+    const { busyWaitMs = usualBusyWaitMs } = this.#options;
     this.#open?.database.exec(`PRAGMA busy_timeout = ${isPatient ? busyWaitMs : 0}`);
   }
 
@@ -313,8 +316,7 @@ const logFiles = [`${indexFile}-wal`, `${indexFile}-shm`];
 /** Size that the write-ahead log keeps after a checkpoint, in bytes: room that is available when the disk is full. */
 const walKeptBytes = 16 * 1024 * 1024;
 const pageCacheKib = 16 * 1024;
-/** How long to wait for other processes that change a shared index, in milliseconds. The wait blocks the event loop. */
-const busyWaitMs = 1_000;
+const usualBusyWaitMs = 1_000;
 
 /** Options for opening an index. */
 interface IndexDatabaseOptions {
@@ -322,13 +324,19 @@ interface IndexDatabaseOptions {
   readonly blockSizeBytes: number;
   /** Whether other processes have it open too. Otherwise it is locked until it is closed, which is faster. */
   readonly isShared: boolean;
+  readonly busyWaitMs?: number | undefined;
 }
 
 /**
  * Opens the index of a directory; creates or upgrades it where needed. Throws `StoreFault` when that is impossible, and an error
  * for which `isUnusable` is true when the file is of no use.
  */
-function openIndexDatabase({ dir, blockSizeBytes, isShared }: IndexDatabaseOptions): DatabaseSync {
+function openIndexDatabase({
+  dir,
+  blockSizeBytes,
+  isShared,
+  busyWaitMs = usualBusyWaitMs,
+}: IndexDatabaseOptions): DatabaseSync {
   const path = join(dir, indexFile);
   let database: DatabaseSync | undefined;
   try {
