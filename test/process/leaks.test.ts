@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,6 @@ import { describe, expect } from 'vitest';
 import { Download } from '../support/clients/download.ts';
 import { RawClient } from '../support/clients/raw-client.ts';
 import { openPeriodicOrigin } from '../support/origins/periodic-origin.ts';
-import { untilFilesClose } from '../support/processes/process-remains.ts';
 import { itOnLinux, openDescriptors } from '../support/processes/process-status.ts';
 import { projectDirectory, startProxy } from '../support/processes/rangeway-process.ts';
 import { isPeriodic, periodicPiece } from '../support/values/periodic-body.ts';
@@ -55,7 +54,7 @@ describe(`${2 * clientsAtOnce} clients that leave in the middle, of a fill and o
     const dir = await mkdtemp(join(tmpdir(), 'rangeway-leaks-'));
     try {
       // Too little memory for the body, so that hits open its file.
-      await expectNothingLeft(['--dir', dir, '--memory', '1MB']);
+      await expectNothingLeft(await storeIn(dir));
     } finally {
       await rm(dir, { recursive: true, force: true });
     }
@@ -63,6 +62,13 @@ describe(`${2 * clientsAtOnce} clients that leave in the middle, of a fill and o
 
   itOnLinux('the memory store keeps no connection open for them', () => expectNothingLeft(['--store', 'memory']));
 });
+
+/** Returns the flags of a small store that closes files soon after their last read. */
+async function storeIn(dir: string): Promise<string[]> {
+  const file = join(dir, 'rangeway.json');
+  await writeFile(file, JSON.stringify({ store: { idleFileSeconds: 1 } }));
+  return ['--config', file, '--dir', join(dir, 'store'), '--memory', '1MB'];
+}
 
 async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
   await using origin = await openPeriodicOrigin({ sizeBytes, firstBytes, hasLength: true });
@@ -76,7 +82,7 @@ async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
   await proxy.waitFor(/"event":"fill".*"result":"stored"/);
   await Promise.all(all.slice(clientsAtOnce).map((leaver) => comeAndGo(url, leaver, sizeBytes)));
 
-  await expect.poll(() => openDescriptors(proxy.pid), untilFilesClose).toBe(before);
+  await expect.poll(() => openDescriptors(proxy.pid)).toBe(before);
   const { status, bytes, headers } = await new Download(`${proxy.url}/body`).ended;
   expect([status, bytes]).toEqual([200, sizeBytes]);
   expect(headers['cache-status']).toContain('hit');
@@ -117,7 +123,7 @@ describe('clients that abort in the middle', () => {
       const environment = {
         NODE_OPTIONS: `--import=${join(projectDirectory, 'test/support/processes/report-memory.ts')}`,
       };
-      await using proxy = await startProxy(`http://127.0.0.1:${port}`, ['--dir', dir, '--memory', '1MB'], environment);
+      await using proxy = await startProxy(`http://127.0.0.1:${port}`, await storeIn(dir), environment);
       const url = new URL(proxy.url);
       const descriptors = openDescriptors(proxy.pid);
       await new Download(`${proxy.url}/hit`).ended;
@@ -136,7 +142,7 @@ describe('clients that abort in the middle', () => {
         }
         // Fills that outlive their clients end here, and their bytes are stored.
         await expect.poll(() => running).toBe(0);
-        await expect.poll(() => openDescriptors(proxy.pid), untilFilesClose).toBeLessThanOrEqual(descriptors);
+        await expect.poll(() => openDescriptors(proxy.pid)).toBeLessThanOrEqual(descriptors);
         reports += 1;
         process.kill(proxy.pid, 'SIGUSR2');
         const [, live = ''] = await proxy.waitFor(new RegExp(`live ${reports} (.*)`));

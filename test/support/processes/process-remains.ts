@@ -9,7 +9,7 @@ import type { RangewayProcess } from './rangeway-process.ts';
 const memoryBytes = 512 * 1024 * 1024;
 
 /** Options of polls for descriptors: a server closes the file of a body up to twenty seconds after its last read. */
-export const untilFilesClose = { timeout: 40_000 };
+const untilFilesClose = { timeout: 40_000 };
 
 /** Returns the number of open descriptors of a process; 0 elsewhere than on Linux. */
 export function descriptorsOf({ pid }: RangewayProcess): number {
