@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { apart, packages, thorough } from './test/suites.ts';
+import { apart, carried, carriedRandom, packages, quickWires, thorough } from './test/suites.ts';
 import { wireNames } from './test/support/wire/wire-names.ts';
 
 /** Random tests run fewer times over wires, which are slow, unless a number is stated. */
@@ -42,13 +42,15 @@ export default defineConfig(({ mode }) => {
         { extends: true, test: { name: 'tests', include: [...tests, ...excluding([...apart, ...packages])] } },
         { extends: true, test: { name: 'apart', include: apartNow, isolate: true } },
         ...(isQuick ? [] : [packagesProject]),
-        // The scenarios again, with a listener, sockets and a strict client between the client and the proxy.
-        ...(isQuick ? [] : wireNames).map((name) => ({
+        // Some scenarios again, with a listener, sockets and a strict client between the client and the proxy.
+        ...(isQuick ? quickWires : wireNames).map((name) => ({
           extends: true as const,
           test: {
             name,
-            // Random traffic over an engine tests the store, and starts the engine: once is enough.
-            include: ['test/scenario/!(random-traffic-engine).test.ts'],
+            include: [
+              ...(mode === 'rest' && quickWires.includes(name) ? [] : carried),
+              ...(isQuick ? [] : carriedRandom),
+            ],
             env: { NODE_COMPILE_CACHE, RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
           },
         })),

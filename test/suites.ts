@@ -1,6 +1,7 @@
 /** The test files that run apart from the others, or not in `npm test`. Patterns from the root of the project. */
 
 import { matchesGlob } from 'node:path';
+import type { WireName } from './support/wire/wire-names.ts';
 
 /** Test files that take long, need other programs, or repeat suites over other wires: see test/README.md. */
 export const thorough = [
@@ -11,7 +12,6 @@ export const thorough = [
   'test/contract/shared-store.test.ts',
   'test/contract/redis-{store,cluster,local}.test.ts',
   'test/store/{redis-store,redis-client,local-tier}.test.ts',
-  'test/listener/http1/given-back.test.ts',
   'test/origin/timeouts.test.ts',
   'test/process/{client-limits,fields,large-body,leaks,load,local-tier,log,machines}.test.ts',
   'test/process/ranges-from-disk.test.ts',
@@ -19,9 +19,24 @@ export const thorough = [
   'test/recipes/!(index).test.ts',
   'test/scenario/{random-ranges,random-traffic-disk,random-traffic-engine}.test.ts',
   'test/store/{disk-store-kill,sharing-processes}.test.ts',
-  'test/wire/http2-storm.test.ts',
   'test/wire/over-*.test.ts',
 ];
+
+/**
+ * Scenarios that also run over each wire, with a listener, sockets and a strict client between the client and the proxy: heads and
+ * lengths, ranges and parts, bodies in both directions, cuts, and clients that leave. `planted/faults.ts` shows that these,
+ * `wire/`, `listener/` and `embed/` find what all scenarios found over a wire.
+ */
+export const carried = ['test/scenario/{caching,head,leaving,parts,posted,ranges,relay,small-bodies,unread}.test.ts'];
+
+/**
+ * The wires that `npm test` runs them over: HTTP/2, which differs most from direct calls, and the library, where a planted fault is
+ * found by nothing else.
+ */
+export const quickWires: readonly WireName[] = ['http2', 'node'];
+
+/** Random tests over each wire, which `npm test` leaves out. Over an engine they test the store: once is enough. */
+export const carriedRandom = ['test/scenario/random-{ranges,traffic,traffic-disk}.test.ts'];
 
 /** Test files of the packages, which are built for them. */
 export const packages = ['test/packages/*.test.ts'];
@@ -48,4 +63,9 @@ export function isApart(file: string): boolean {
 /** Whether `npm test` runs a test file. */
 export function isQuick(file: string): boolean {
   return ![...thorough, ...packages].some((pattern) => matchesGlob(file, pattern));
+}
+
+/** Whether `npm test` runs a scenario over a wire. */
+export function isCarried(file: string, wire: WireName): boolean {
+  return quickWires.includes(wire) && carried.some((pattern) => matchesGlob(file, pattern));
 }

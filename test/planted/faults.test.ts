@@ -3,7 +3,7 @@
 import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { isQuick } from '../suites.ts';
+import { isCarried, isQuick } from '../suites.ts';
 import { projectDirectory } from '../support/processes/rangeway-process.ts';
 import { withFault } from './fault.ts';
 import { plantedFaults } from './faults.ts';
@@ -15,10 +15,10 @@ describe.each(plantedFaults)('the planted fault $name', (fault) => {
     expect(withFault(source, fault)).not.toBe(source);
   });
 
-  it(`is found by tests that exist${fault.wire === undefined ? ', and that `npm test` runs' : ''}`, async () => {
+  it('is found by tests that exist, and that `npm test` runs', async () => {
     for (const test of fault.tests) {
       await access(join(projectDirectory, 'test', test));
-      if (fault.wire === undefined) expect(isQuick(`test/${test}`), test).toBe(true);
+      expect(fault.wire === undefined ? isQuick(`test/${test}`) : isCarried(`test/${test}`, fault.wire)).toBe(true);
     }
   });
 });

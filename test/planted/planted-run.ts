@@ -41,7 +41,7 @@ export async function runPlanted(faults: readonly PlantedFault[], options: Plant
   try {
     await copyCheckout(join(dir, sound));
     for (const fault of faults) {
-      await linkCopy(join(dir, sound), join(dir, fault.name));
+      linkCopy(join(dir, sound), join(dir, fault.name));
       await plantIn(join(dir, fault.name), fault);
     }
     await runProjects(dir, faults, options);
@@ -90,6 +90,7 @@ async function runProjects(dir: string, faults: readonly PlantedFault[], options
       extends: true,
       test: {
         name,
+        setupFiles: [join(dir, copy, 'test/support/seed.ts')],
         include: tests.map((test) => `${copy}/test/${test}`),
         isolate: isApart,
         env: wire === undefined ? {} : { RANGEWAY_WIRE: wire },

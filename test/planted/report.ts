@@ -1,5 +1,6 @@
 /** What came of planted faults, as text and as a report in Vitest's form. */
 
+import type { TestReport } from '../support/reports/test-report.ts';
 import type { PlantedFault } from './fault.ts';
 
 /** A failed test. */
@@ -45,7 +46,7 @@ function andMore(found: number): string {
 }
 
 /** Returns the report of a run: each fault is a test, and so are all tests without a fault together. */
-export function vitestReport(outcomes: readonly Outcome[]): object {
+export function vitestReport(outcomes: readonly Outcome[]): TestReport {
   const assertionResults = outcomes.map((outcome) => ({
     status: isRight(outcome) ? 'passed' : 'failed',
     fullName: outcome.fault === undefined ? 'the tests pass without a fault' : `${outcome.fault.name} is found`,

@@ -10,6 +10,7 @@ import { errorCode, flag, frameBytes, frameType, getFields, postFields } from '.
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
 import { openH2Server } from '../support/proxies/h2-listener.ts';
 import { testNow, textResponse } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -68,6 +69,24 @@ describe('a request', () => {
     expect((await client.whenOver(3)).body.toString()).toBe('undefined: foo');
     client.request(5, postFields('/', [['content-length', '0']]));
     expect((await client.whenOver(5)).body.toString()).toBe('0: ');
+  });
+
+  it('whose content comes in small frames, and is read later, has all bytes in order', async () => {
+    const sent = patternBytes(0, 40_000);
+    const arrived = Promise.withResolvers<void>();
+    await using server = await openH2Server(async ({ body }) => {
+      await arrived.promise;
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of body ?? []) chunks.push(chunk);
+      return textResponse(`${Buffer.concat(chunks).equals(sent)}`);
+    });
+    await using client = await server.connect();
+    client.request(1, postFields('/'), { endStream: false });
+    for (let at = 0; at < sent.length; at += 1000) client.data(1, sent.subarray(at, at + 1000));
+    await client.roundTrip();
+    arrived.resolve();
+    client.data(1, '', { endStream: true });
+    expect((await client.whenOver(1)).body.toString()).toBe('true');
   });
 
   it.each<[string, number, string]>([

@@ -6,4 +6,4 @@ import { carryBy } from '../support/proxies/open-listener.ts';
 
 carryBy('node-http');
 
-describe("on Node's own server", declareHttp1Suites);
+describe("on Node's own server", () => declareHttp1Suites());

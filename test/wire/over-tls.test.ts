@@ -6,4 +6,4 @@ import { carryBy } from '../support/proxies/open-listener.ts';
 
 carryBy('tls');
 
-describe('over TLS', declareHttp1Suites);
+describe('over TLS', () => declareHttp1Suites());

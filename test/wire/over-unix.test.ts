@@ -1,9 +1,9 @@
-/** Runs the HTTP/1 suites over a Unix socket. */
+/** Runs HTTP/1 suites over a Unix socket. */
 
 import { describe } from 'vitest';
-import { declareHttp1Suites } from '../support/proxies/http1-suites.ts';
+import { declareHttp1Suites, suitesOfEnds } from '../support/proxies/http1-suites.ts';
 import { carryBy } from '../support/proxies/open-listener.ts';
 
 carryBy('unix');
 
-describe('over a Unix socket', declareHttp1Suites);
+describe('over a Unix socket', () => declareHttp1Suites(suitesOfEnds));

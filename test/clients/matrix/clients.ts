@@ -1,6 +1,7 @@
 /** All clients of the matrix, in the order of the table. */
 
 import type { Client } from './client.ts';
+import type { LegacyOrigin } from './origin.ts';
 import { downloaders } from './programs/downloaders.ts';
 import { liveClients } from './programs/live.ts';
 import { media } from './programs/media.ts';
@@ -16,3 +17,17 @@ export const clients: readonly Client[] = [
   ...pages,
   ...liveClients,
 ];
+
+/**
+ * Returns the pairs of the short form: each client before one of its origins, so that each origin has clients. Clients with few
+ * origins choose first, and each takes the origin that has the fewest clients so far.
+ */
+export function shortPairs(): ReadonlyMap<Client, LegacyOrigin> {
+  const pairs = new Map<Client, LegacyOrigin>();
+  const clientsBefore = (origin: LegacyOrigin) => [...pairs.values()].filter((each) => each === origin).length;
+  for (const client of clients.toSorted((one, other) => one.origins.length - other.origins.length)) {
+    const [chosen] = client.origins.toSorted((one, other) => clientsBefore(one) - clientsBefore(other));
+    if (chosen !== undefined) pairs.set(client, chosen);
+  }
+  return pairs;
+}

@@ -16,6 +16,7 @@ class Ground {
   readonly bodies: MovingBody[] = [];
   rooms: readonly Room[] = [allRoom];
   isGone = false;
+  promisedBytes = body.length;
 
   async open(carrier: Carrier = 'tcp'): Promise<TestListener> {
     return await openListener((asked) => this.#respond(asked), { carrier });
@@ -26,7 +27,7 @@ class Ground {
     const bytes = new MovingBody(body, this.rooms);
     bytes.isGone = this.isGone;
     this.bodies.push(bytes);
-    const sizeBytes = body.length;
+    const sizeBytes = this.promisedBytes;
     return {
       status: 200,
       fields: [],
@@ -72,6 +73,17 @@ describe('a body that the system sends from a file', () => {
     expect((await client.response())?.isWhole ?? false).toBe(false);
     await client.closed;
     expect(ground.deliveries).toMatchObject([{ bytesSent, complete: false, error: { code: 'bytes_gone' } }]);
+  });
+
+  it('is cut where the file has fewer bytes than promised', async () => {
+    const ground = new Ground();
+    Object.assign(ground, { rooms: [{ headBytes: 1000, bodyBytes: 777 }], promisedBytes: body.length + 1 });
+    await using listener = await ground.open();
+    await using client = await listener.connect();
+    client.send(request);
+    expect((await client.response())?.isWhole).toBe(false);
+    await client.closed;
+    expect(ground.deliveries).toMatchObject([{ bytesSent: body.length, complete: false, error: { code: 'internal' } }]);
   });
 
   it.each<[carrier: Carrier, isMoved: boolean]>([

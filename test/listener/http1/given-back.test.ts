@@ -72,7 +72,7 @@ class Lender {
 }
 
 // The last size is more than a system buffers for a client that does not read.
-const sizes = [100, 20_000, 1_000_000, 32 * 1024 * 1024];
+const sizes = [100, 20_000, 1_000_000, 16 * 1024 * 1024];
 const kinds = ['bytes', 'stream'] as const;
 
 describe('a lent buffer', () => {

@@ -1,7 +1,8 @@
 /** Copies of the checkout, for builds and for tests of changed sources. */
 
 import { execFile } from 'node:child_process';
-import { cp, link, mkdir, readdir, symlink } from 'node:fs/promises';
+import { linkSync, mkdirSync, readdirSync, readlinkSync, symlinkSync } from 'node:fs';
+import { cp, mkdir, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectDirectory } from './rangeway-process.ts';
@@ -22,12 +23,12 @@ export async function copyCheckout(to: string): Promise<void> {
 }
 
 /** Copies a copy, with hard links: a file of the new one must be replaced, and not written to. */
-export async function linkCopy(from: string, to: string): Promise<void> {
-  await mkdir(to);
-  for (const entry of await readdir(from, { withFileTypes: true })) {
+export function linkCopy(from: string, to: string): void {
+  mkdirSync(to);
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)];
-    if (entry.isDirectory()) await linkCopy(source, target);
-    else if (entry.isSymbolicLink()) await cp(source, target, { verbatimSymlinks: true });
-    else await link(source, target);
+    if (entry.isDirectory()) linkCopy(source, target);
+    else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(source), target);
+    else linkSync(source, target);
   }
 }
