@@ -14,7 +14,7 @@ import type { BypassConditions } from '../semantics/bypass.ts';
 import { readRequestDirectives } from '../semantics/cache-control.ts';
 import type { StalePolicy } from '../semantics/freshness.ts';
 import type { IdentityRules } from '../semantics/identity.ts';
-import type { QuerySelection } from '../semantics/query.ts';
+import { looksSigned, type QuerySelection } from '../semantics/query.ts';
 import { parseRange, passedRange, type RangeSpec } from '../semantics/range.ts';
 import { decideStoring, type StoringDecision, type StoringInput, type StoringPolicy } from '../semantics/storing.ts';
 import { parseEntityTag, strongValidator } from '../semantics/validator.ts';
@@ -116,7 +116,10 @@ export interface FillPolicy {
   /** See `Outlook`. A fill brings at most this many present bytes once more, rather than end before them. */
   readonly seekAheadBytes: number;
   readonly seekAheadMs: number;
-  /** How an open-ended range is fetched where the origin supports ranges: in spans that grow as the client reads, or as a whole. */
+  /**
+   * How an open-ended range is fetched where the origin supports ranges: as the client reads, by spans that grow or by one request
+   * that is ended when the client leaves (see `RangeSupport.mayJoinParts`); or as a whole.
+   */
   readonly openRanges: 'grow' | 'whole';
   /** Whether the body is fetched for a HEAD whose response has no length. */
   readonly headLength: 'origin' | 'fetch';
@@ -185,9 +188,18 @@ export function mayBeEndless({ leftBytes }: Pick<Unwanted, 'leftBytes'>, { bytes
   return leftBytes * unreadLookMs > bytes * longestKnownMs;
 }
 
-/** Checks whether an open-ended range is fetched in growing spans: not where the whole representation is fetched anyway. */
+/** Checks whether an open-ended range is fetched as its client reads: not where the whole representation is fetched anyway. */
 export function growsOpenRanges(policy: FillPolicy, sizeBytes: number): boolean {
   return policy.openRanges === 'grow' && !mayComplete(policy, sizeBytes);
+}
+
+/**
+ * Checks whether one request is to bring all of an open-ended range, because a second one might be refused: the URL looks as if it
+ * held a token or a signature, or it has refused a further part.
+ */
+export function isAskedOnce({ originTarget, rangeSupport }: Pick<Inquiry, 'originTarget' | 'rangeSupport'>): boolean {
+  const at = originTarget.indexOf('?');
+  return rangeSupport.isAskedOnce || (at !== -1 && looksSigned(originTarget.slice(at + 1)));
 }
 
 /** Checks whether the absent bytes of a generation are fetched without a reader. */

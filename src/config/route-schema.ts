@@ -114,7 +114,7 @@ const fill = z
       .enum(['grow', 'whole'])
       .default('grow')
       .describe(
-        'How a range without an end ("bytes=0-") is fetched where the origin supports ranges: "grow" asks for one block first and then for spans that grow as the client reads on (faster where the origin is slow to answer), because players ask for everything and leave early; "whole" asks for everything at once.',
+        'How a range without an end ("bytes=0-") is fetched where the origin supports ranges: "grow" fetches what the client reads and little more, because players ask for everything and leave early. It asks for one block first and then for spans that grow as the client reads on (faster where the origin is slow to answer); where parts of the origin have not been joined yet, and where the URL looks as if it held a token or a signature, or has refused a further part, it sends one request, reads it as fast as the client does, and ends it when the client leaves. "whole" asks for everything at once.',
       ),
     headLength: z
       .enum(['origin', 'fetch'])

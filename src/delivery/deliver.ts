@@ -6,8 +6,9 @@
 import { type Span, spanSize } from '../bytes/span.ts';
 import type { Answer, Representation } from '../cache/answer.ts';
 import { streamPace } from '../cache/inquiry.ts';
+import { cutSpan } from '../http/cut-body.ts';
 import { type Fields, fieldValue, withField, withoutFields } from '../http/fields.ts';
-import type { Body, BodyStream, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts';
 import { withReprDigest } from '../semantics/digest.ts';
@@ -307,27 +308,6 @@ function wholeBody(request: ProxyRequest, { relay }: RelayAnswer): Body {
     return { kind: 'none' };
   }
   return { kind: 'stream', sizeBytes: response.sizeBytes, stream: response.body };
-}
-
-/** One span of a body that is read from its start. The body is closed at the end of the span. */
-function cutSpan(body: BodyStream, span: Span): BodyStream {
-  return { close: () => body.close(), [Symbol.asyncIterator]: () => chunksOf(body, span) };
-}
-
-async function* chunksOf(body: BodyStream, span: Span): AsyncGenerator<Uint8Array, void> {
-  let offset = 0;
-  try {
-    for await (const chunk of body) {
-      const from = Math.max(0, span.start - offset);
-      const to = Math.min(chunk.length, span.end - offset);
-      if (from < to) yield chunk.subarray(from, to);
-      offset += chunk.length;
-      if (offset >= span.end) return;
-    }
-  } finally {
-    body.close();
-  }
-  throw new ProxyError('origin_body_short');
 }
 
 /** Errors from opening stored bytes that are damaged, cannot be read now, or have changed. */

@@ -272,6 +272,12 @@ export const errorKinds = {
     proxyStatus: 'http_response_incomplete',
     sentence: 'The origin did not give the rest of the response.',
   },
+  origin_refused_rest: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_response_incomplete',
+    sentence: 'The origin refused to give the rest of the response.',
+  },
   generation_changed: {
     status: 502,
     source: 'origin',

@@ -41,12 +41,23 @@ export interface RangeSupport {
   readonly mayRequestTail: boolean;
   /** Whether the origin is known to send parts, so that bytes that are not fetched now can be fetched alone later. */
   readonly isKnown: boolean;
+  /**
+   * Whether an open-ended range may be fetched by several requests: parts of the origin have been joined, and none of this URL was
+   * refused after another one. Otherwise one request brings all of it: it may be the only one that the URL answers.
+   */
+  readonly mayJoinParts: boolean;
+  /** Whether the URL has refused a further part, or the origin has refused further parts at several paths. */
+  readonly isAskedOnce: boolean;
   /** Whether a wrong part was sent less than `forgetAfterMs` ago: the bytes of earlier parts must be compared. */
   readonly isDistrusted: boolean;
   /** Why no parts of this URL, or of any URL of the origin, are requested for a while; undefined where they may be. */
   readonly refusal: RangeRefusal | undefined;
   /** Notes a part that matched its request. */
   noteParts(): void;
+  /** Notes a further part, of the version of an earlier one. */
+  noteJoined(): void;
+  /** Notes that a further part was refused, although an earlier one of the URL was sent. */
+  noteAskedOnce(): void;
   /** Notes the whole in place of a requested part. One such resource says nothing about an origin that sends parts of others. */
   noteWhole(): void;
   /** Notes a part that cannot be combined with others. As `noteWhole`, but such a part is of no use at all. */
@@ -74,6 +85,9 @@ export interface RangeAbilityOptions {
 /** A fault counts for the whole origin once it was found at this many paths. */
 const pathsPerOrigin = 3;
 
+/** An origin that has refused further parts at this many paths is asked once for each. */
+const askedOncePaths = 2;
+
 /** The most URLs of an origin whose faults are remembered; those noted first are forgotten first. */
 const maxUrls = 2_000;
 
@@ -85,8 +99,11 @@ export function createRangeAbility(options: RangeAbilityOptions): RangeAbility {
 class LearntAbility implements RangeAbility {
   readonly #options: RangeAbilityOptions;
   readonly #refusals = new ExpiringMap<RangeRefusal>(maxUrls);
-  /** For each fault, the paths at which it was found, and until when each counts, in epoch milliseconds. */
-  readonly #pathsOf = new Map<RangeFault, Map<string, number>>();
+  readonly #askedOnce = new ExpiringMap<true>(maxUrls);
+  /** For each observation, the paths at which it was made, and until when each counts, in epoch milliseconds. */
+  readonly #pathsOf = new Map<RangeFault | 'askedOnce', Map<string, number>>();
+  #hasJoined: boolean;
+  #askedOnceUntil = Number.NEGATIVE_INFINITY;
   /** The last refusal of the whole origin. */
   #refusal: RangeRefusal | undefined;
   #notBeforeAt = Number.NEGATIVE_INFINITY;
@@ -98,6 +115,7 @@ class LearntAbility implements RangeAbility {
   constructor(options: RangeAbilityOptions) {
     this.#options = options;
     this.#isKnown = options.mode === 'always';
+    this.#hasJoined = this.#isKnown;
   }
 
   get known(): RangeAbility['known'] {
@@ -132,6 +150,14 @@ class LearntAbility implements RangeAbility {
     return this.#refusal?.fault === 'uncombinable';
   }
 
+  get hasJoined(): boolean {
+    return this.#hasJoined;
+  }
+
+  isAskedOnce(key: string): boolean {
+    return this.#now < this.#askedOnceUntil || this.#askedOnce.get(key, this.#now) === true;
+  }
+
   of(key: string): RangeSupport {
     return new UrlRanges(this, key);
   }
@@ -146,6 +172,16 @@ class LearntAbility implements RangeAbility {
     this.#isKnown = this.mode !== 'never';
     this.#refusal = undefined;
     this.#notMoreBeforeAt = Number.NEGATIVE_INFINITY;
+  }
+
+  noteJoined(): void {
+    this.#hasJoined = true;
+  }
+
+  noteAskedOnce(key: string): void {
+    const until = this.#now + this.#options.forgetAfterMs;
+    this.#askedOnce.set(key, true, until);
+    if (this.#countPaths(key, 'askedOnce') >= askedOncePaths) this.#askedOnceUntil = until;
   }
 
   noteWhole(): void {
@@ -170,8 +206,8 @@ class LearntAbility implements RangeAbility {
     this.#options.onDistrust(reason, scope);
   }
 
-  /** Returns at how many paths a fault was found of late, with that of `key`. A client can make any number of queries. */
-  #countPaths(key: string, fault: RangeFault): number {
+  /** Returns at how many paths the same was observed of late, with that of `key`. A client can make any number of queries. */
+  #countPaths(key: string, fault: RangeFault | 'askedOnce'): number {
     const paths = this.#pathsOf.get(fault) ?? new Map<string, number>();
     this.#pathsOf.set(fault, paths);
     for (const [path, until] of paths) if (until <= this.#now) paths.delete(path);
@@ -211,6 +247,14 @@ class UrlRanges implements RangeSupport {
     return this.#origin.isKnown && this.#own === undefined;
   }
 
+  get mayJoinParts(): boolean {
+    return this.isKnown && this.#origin.hasJoined && !this.isAskedOnce;
+  }
+
+  get isAskedOnce(): boolean {
+    return this.#origin.isAskedOnce(this.#key);
+  }
+
   get isDistrusted(): boolean {
     const { refusal } = this;
     return refusal !== undefined && refusal.fault !== 'uncombinable';
@@ -223,6 +267,14 @@ class UrlRanges implements RangeSupport {
   noteParts(): void {
     // A response to a request from before the distrust does not restore trust.
     if (this.#own === undefined) this.#origin.noteParts();
+  }
+
+  noteJoined(): void {
+    if (this.#own === undefined) this.#origin.noteJoined();
+  }
+
+  noteAskedOnce(): void {
+    this.#origin.noteAskedOnce(this.#key);
   }
 
   noteWhole(): void {

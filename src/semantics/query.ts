@@ -54,3 +54,65 @@ function parameterName(parameter: string): string {
 export function isListed(name: string, patterns: readonly string[]): boolean {
   return patterns.some((pattern) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern));
 }
+
+/** Names of query parameters that carry a signature, its expiry or a token, in lower case; a prefix where it ends with `-`. */
+const signatureNames = new Set([
+  'access_token',
+  'auth',
+  'auth_key',
+  'authkey',
+  'authorization',
+  'code',
+  'download_token',
+  'exp',
+  'expire',
+  'expires',
+  'expiry',
+  'hash',
+  'hdnea',
+  'hdnts',
+  'hmac',
+  'jwt',
+  'key',
+  'key-pair-id',
+  'md5',
+  'nonce',
+  'once',
+  'otp',
+  'policy',
+  'se',
+  'sig',
+  'sign',
+  'signature',
+  'st',
+  'ticket',
+  'tk',
+  'token',
+  'txsecret',
+  'txtime',
+  'verify',
+  'wssecret',
+  'wstime',
+]);
+const signaturePrefixes = ['x-amz-', 'x-goog-', 'x-oss-', 'ossaccesskeyid', 'awsaccesskeyid', 'google', 'hdn'];
+
+/** A value that nobody chose: at least 20 characters of Base64, Base64url or hexadecimal, with a digit and a letter. */
+const randomValue = /^(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_\-+/.~%]{20,}={0,2}$/;
+
+/**
+ * Whether a query looks as if it held a token or a signature, so that its URL may be answered only once, or for a short time. A
+ * guess by the usual names of parameters, and by values that look random.
+ */
+export function looksSigned(query: string): boolean {
+  return query.split('&').some((parameter) => {
+    const [rawName = '', ...rest] = parameter.split('=');
+    const name = rawName.toLowerCase();
+    return (
+      signatureNames.has(name) ||
+      signaturePrefixes.some((prefix) => name.startsWith(prefix)) ||
+      name.endsWith('token') ||
+      name.endsWith('signature') ||
+      randomValue.test(rest.length === 0 ? rawName : rest.join('='))
+    );
+  });
+}

@@ -25,6 +25,7 @@ function createReaders() {
       close: () => log.push('closed'),
     }),
     onMoved: (offset, end, { since }) => log.push(`moved ${offset}-${end} since ${since}`),
+    onAwaited: () => log.push('awaited'),
     onLeft: () => log.push('left'),
   });
   return { readers, log };
@@ -82,7 +83,7 @@ describe('what a reader wants', () => {
 
   it('is everything while a request has a seat, whatever readers have passed', () => {
     const { readers } = createReaders();
-    const leave = readers.sit(seat('a'));
+    const { leave } = readers.sit(seat('a'));
     readers.add([span(0, 100)], visitor).peek(50, 100);
     expect(readers.want(span(0, 1))).toBe(true);
     leave();
@@ -119,13 +120,47 @@ describe('the bodyClients of a span', () => {
     const { readers } = createReaders();
     const add = (client: string, wanted: Span) => readers.add([wanted], { client, since: 0 });
     const [first] = [add('a', span(0, 100)), add('b', span(50, 200)), add('b', span(0, 60))];
-    const leave = readers.sit(seat('c'));
+    const { leave } = readers.sit(seat('c'));
     expect(readers.bodyClients(span(0, 10))).toEqual(['a', 'b', 'c']);
     expect(readers.bodyClients(span(50, 60))).toEqual(['a', 'b', 'b', 'c']);
     first?.close();
     leave();
     expect(readers.bodyClients(span(150, infinity))).toEqual(['b']);
     expect(readers.bodyClients(span(200, infinity))).toEqual([]);
+  });
+});
+
+describe('the bytes that readers need now', () => {
+  /** A reader of an open-ended range needs 10 bytes, and as many again as it has read. */
+  const openLimit = (offset: number, from: number) => offset + 10 + (offset - from);
+  const open = (from: number) => ({ ...visitor, open: { from, at: 0 } });
+
+  it('are all of a span with an end, and those near the reader of an open-ended range', () => {
+    const { readers } = createReaders();
+    const reader = readers.add([span(100, 1000)], open(100));
+    const needed = () => [100, 109, 110, 129, 130].map((start) => readers.need(span(start, 1000), openLimit));
+    expect(needed()).toEqual([true, true, false, false, false]);
+    reader.peek(110, 1000);
+    expect(needed()).toEqual([true, true, true, true, false]);
+    expect(readers.need(span(0, 100), openLimit)).toBe(false);
+    const other = readers.add([span(500, 600)], visitor);
+    expect(readers.need(span(300, 501), openLimit)).toBe(true);
+    expect(readers.need(span(300, 500), openLimit)).toBe(false);
+    other.close();
+    expect(readers.need(span(300, 501), openLimit)).toBe(false);
+  });
+
+  it('are all while a request has a seat, but few while it is for an open-ended range', () => {
+    const { readers, log } = createReaders();
+    const seated = readers.sit({ client: 'a', isOpenEnded: true });
+    expect([0, 9, 10].map((start) => readers.need(span(start, 1000), openLimit))).toEqual([true, true, false]);
+    seated.awaits(20);
+    expect(log).toEqual(['awaited']);
+    expect(readers.need(span(49, 1000), openLimit)).toBe(true);
+    expect(readers.need(span(50, 1000), openLimit)).toBe(false);
+    seated.leave();
+    readers.sit(seat('a'));
+    expect(readers.need(span(900, 1000), openLimit)).toBe(true);
   });
 });
 
@@ -136,7 +171,7 @@ describe('the lowest reader', () => {
     slow.peek(200, 1000);
     fast.peek(700, 1000);
     expect([0, 200, 201, 700, 701].map((from) => readers.lowest(from))).toEqual([200, 200, 700, 700, undefined]);
-    const leave = readers.sit(seat('a'));
+    const { leave } = readers.sit(seat('a'));
     expect(readers.lowest(100)).toBe(100);
     leave();
     slow.close();

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hasParameter, type QuerySelection, selectParameters } from '../../src/semantics/query.ts';
+import { hasParameter, looksSigned, type QuerySelection, selectParameters } from '../../src/semantics/query.ts';
 
 const keep = (...names: string[]): QuerySelection => ({ keep: names });
 const ignore = (...names: string[]): QuerySelection => ({ ignore: names });
@@ -81,4 +81,24 @@ describe('hasParameter', () => {
     ['?preview_id=3', ['preview_*'], true],
     ['?preview=3', ['preview_*'], false],
   ])('%s, %j', (query, names, want) => expect(hasParameter(query, names)).toBe(want));
+});
+
+describe('a query that looks as if it held a token or a signature', () => {
+  it.each<[string, boolean]>([
+    ['token=1', true],
+    ['a=1&Expires=1700000000', true],
+    ['X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=ab', true],
+    ['x-goog-signature=00', true],
+    ['sv=2024-01-01&sig=a%3D', true],
+    ['downloadToken=x', true],
+    ['md5=abc&expires=1', true],
+    ['f=9f86d081884c7d659a2feaa0c55ad015', true],
+    ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0', true],
+    ['', false],
+    ['v=3', false],
+    ['id=12345678901234567890', false],
+    ['name=a-film-with-a-long-title', false],
+    ['page=2&sort=name', false],
+    ['w=1920&h=1080&format=webp', false],
+  ])('%s: %s', (query, expected) => expect(looksSigned(query)).toBe(expected));
 });

@@ -438,7 +438,7 @@ async function entrySnapshot(
     : await readPresence(entry);
   const { mayAskForParts } = source;
   const asking = { mayAskForParts, seekAheadBytes, seekAheadMs, latencyMs: 0 };
-  const growing = growsOpenRanges(fill, sizeBytes);
+  const growing = growsOpenRanges(fill, sizeBytes) && source.mayJoinParts;
   const outlook = {
     sizeBytes,
     blockSizeBytes,

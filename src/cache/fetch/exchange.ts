@@ -8,6 +8,8 @@
  */
 
 import { hash } from 'node:crypto';
+import { spanSize } from '../../bytes/span.ts';
+import { cutSpan } from '../../http/cut-body.ts';
 import { type Fields, fieldValue, hasField, withField, withoutFields } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
@@ -24,6 +26,7 @@ import {
 import { isOriginFailure } from '../../semantics/freshness.ts';
 import { canUseNotModified } from '../../semantics/precondition.ts';
 import {
+  formatContentRange,
   formatRange,
   isCodedAlone,
   parseContentRange,
@@ -63,6 +66,7 @@ import {
   hasPrecondition,
   hasRange,
   type Inquiry,
+  isAskedOnce,
   rangeSpecs,
 } from '../inquiry.ts';
 import { isFragment, isUsable, mayBeServedTo, withIdentity } from '../lookup/lookup.ts';
@@ -608,8 +612,9 @@ export function selectPart(
   const tail = selectTail(inquiry, specs, blockSizeBytes);
   if (tail !== undefined) return { spec: tail, isTail: true };
   const { openRanges } = inquiry.policy.fill;
-  const { mayRequestPart } = inquiry.rangeSupport;
-  const spec = mayRequestPart ? selectFirstRange(specs, blockSizeBytes, openRanges) : undefined;
+  const { mayRequestPart, mayJoinParts } = inquiry.rangeSupport;
+  const isOnce = openRanges === 'grow' && (!mayJoinParts || isAskedOnce(inquiry));
+  const spec = mayRequestPart ? selectFirstRange(specs, blockSizeBytes, isOnce ? 'once' : openRanges) : undefined;
   return spec === undefined ? undefined : { spec, isTail: false };
 }
 
@@ -674,6 +679,9 @@ async function on206(
   if (response.status !== 206) return await on200(context, inquiry, undefined, received, clearance);
   const part = selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes);
   if (part.kind === 'refuse') {
+    const cut = part.fault === 'uncombinable' && isAskedOnce(inquiry) ? cutToClient(inquiry, response) : undefined;
+    if (cut !== undefined)
+      return { kind: 'relay', relay: { ...received, response: cut, evaluated: true }, reason: 'part' };
     response.body.close();
     if (part.fault === 'uncombinable') rangeSupport.noteUncombinable();
     else rangeSupport.distrust(part.reason, part.fault);
@@ -690,7 +698,9 @@ async function on206(
     digest: selectContentDigest(response.fields),
   });
   if (result.kind !== 'relay') return result;
-  // The part is not stored, and it holds other bytes than the client wants.
+  // The part is not stored. Where it holds what the client wants, no second request is needed, which might be refused.
+  const cut = cutToClient(inquiry, response);
+  if (cut !== undefined) return { ...result, relay: { ...received, response: cut, evaluated: true } };
   response.body.close();
   return { kind: 'unusable', reason: result.reason };
 }
@@ -724,6 +734,29 @@ function fieldsOfWhole(part: Fields, sizeBytes: number): Fields {
 }
 
 const rangeOnly = new Set(['content-range']);
+
+/**
+ * Cuts a 206 to the one range that the client wants; undefined where the range is not in it, or depends on preconditions. A 206 of a
+ * length that is not known is passed on only as it is.
+ */
+function cutToClient(inquiry: Inquiry, response: OriginResponse): OriginResponse | undefined {
+  const part = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
+  const specs = rangeSpecs(inquiry);
+  if (part?.sizeBytes === undefined || specs.length !== 1 || hasPrecondition(inquiry)) return undefined;
+  const selected = selectRanges(specs, part.sizeBytes, { coalesceGapBytes: 0 });
+  const [span] = selected.kind === 'partial' ? selected.spans : [];
+  if (span === undefined || span.start < part.span.start || span.end > part.span.end) return undefined;
+  if (span.start === part.span.start && span.end === part.span.end) return response;
+  const sizeBytes = spanSize(span);
+  const { start } = part.span;
+  return {
+    ...response,
+    fields: [...fieldsOfWhole(response.fields, sizeBytes), ['content-range', formatContentRange(span, part.sizeBytes)]],
+    framing: 'length',
+    sizeBytes,
+    body: cutSpan(response.body, { start: span.start - start, end: span.end - start }),
+  };
+}
 
 /**
  * Handles a 416. It is relayed where it states the length, every range of the client lies outside it, and the client sent no

@@ -48,7 +48,7 @@ export interface Outlook {
   readonly seekAheadMs: number;
   /** How long the origin takes to answer a request for a part, in milliseconds; 0 while it is not known. */
   readonly latencyMs: number;
-  /** Whether an open-ended range is fetched in spans that grow with the number of bytes that its client has read. */
+  /** Whether an open-ended range is requested in spans that grow with the number of bytes that its client has read. */
   readonly growsOpenRanges: boolean;
 }
 
@@ -188,6 +188,19 @@ export function openAheadBytes(reading: OpenReading): number {
   return Math.min(2 * reading.paceBytes, openSpanBytes(reading) / 2);
 }
 
+/**
+ * Returns up to which offset (exclusive) bytes are fetched for the reader of an open-ended range at `offset`, which began at `from`,
+ * where one request could bring more: as far as spans would reach.
+ */
+export function openLimit(
+  offset: number,
+  from: number,
+  sizes: Pick<Outlook, 'blockSizeBytes' | 'seekAheadBytes'>,
+): number {
+  const readBytes = Math.max(0, offset - from);
+  return alignDown(offset, sizes.blockSizeBytes) + openSpanBytes({ ...sizes, readBytes, paceBytes: 0 });
+}
+
 /** The span from the block of the byte to the end of the wanted bytes, or to the next block that is present or about to come. */
 function missingSpan(need: Need, sizeBytes: number): Span {
   const { offset, end, blockSizeBytes, present, fills, growsOpenRanges, openFrom, paceBytes = 0 } = need;
@@ -207,12 +220,12 @@ function missingSpan(need: Need, sizeBytes: number): Span {
 
 /**
  * Returns the block-aligned range around the first range of a client; undefined for the whole. A single open-ended range becomes
- * one block where `openRanges` is "grow": the rest is fetched as the client reads on.
+ * one block with `grow`: the rest is fetched by further requests as the client reads on. With `once` it stays open-ended.
  */
 export function selectFirstRange(
   specs: readonly RangeSpec[],
   blockSizeBytes: number,
-  openRanges: FillPolicy['openRanges'],
+  openRanges: FillPolicy['openRanges'] | 'once',
 ): RangeSpec | undefined {
   const [spec, ...more] = specs;
   switch (spec?.kind) {
@@ -228,7 +241,8 @@ export function selectFirstRange(
       const last = first + blockSizeBytes - 1;
       if (openRanges === 'grow' && more.length === 0 && Number.isSafeInteger(last))
         return { kind: 'closed', first, last };
-      return first === 0 ? undefined : { kind: 'open', first };
+      const isOnce = openRanges === 'once' && more.length === 0;
+      return first === 0 && !isOnce ? undefined : { kind: 'open', first };
     }
     case 'suffix': {
       // One block more: the block boundaries are unknown, and the part must hold the start of the block of the first wanted byte.

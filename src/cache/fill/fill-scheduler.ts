@@ -17,7 +17,15 @@ import {
   unreadLookMs,
 } from '../inquiry.ts';
 import type { BlockKeeper } from './blocks.ts';
-import { decideFetch, isComing, nearestFill, nextPart, type Outlook, repeatedBytes } from './fetch-decision.ts';
+import {
+  decideFetch,
+  isComing,
+  nearestFill,
+  nextPart,
+  type Outlook,
+  openLimit,
+  repeatedBytes,
+} from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } from './fill.ts';
 import type { FirstPart, Part, PartHead, PartSource } from './part-source.ts';
 import type { Visitor } from './readers.ts';
@@ -85,6 +93,10 @@ export interface FillSchedulerHost {
   isWanted(span: Span): boolean;
   /** Whether a reader that has begun to read may ask for some of these bytes. */
   isRead(span: Span): boolean;
+  /** See `Readers.need`. */
+  isNeeded(span: Span, openLimit: (offset: number, from: number) => number): boolean;
+  /** Waits until a condition holds; it is checked when readers move and bytes arrive. Rejects with the signal's reason. */
+  when(isMet: () => boolean, signal: AbortSignal): Promise<void>;
   /** The clients of the readers that may ask for some of these bytes. */
   bodyClients(span: Span): readonly string[];
   /** Updates the response with the fields of a newer part. Does not throw. */
@@ -121,6 +133,8 @@ export class FillScheduler implements FillHost {
   readonly #parts = new SpanSet();
   /** When the next part may begin, in epoch milliseconds: later where there was no connection to spare. */
   #partsAfter = 0;
+  /** Fills that wait for their readers. */
+  #paused = 0;
   /** The most fills that may run when a part begins; 1: no more parts begin. */
   #mostFills: number;
   /** Whether the origin has sent a part of this generation. */
@@ -193,7 +207,7 @@ export class FillScheduler implements FillHost {
       seekAheadBytes: policy.seekAheadBytes,
       seekAheadMs: policy.seekAheadMs,
       latencyMs: this.latencyMs,
-      growsOpenRanges: sizeBytes !== undefined && growsOpenRanges(policy, sizeBytes),
+      growsOpenRanges: sizeBytes !== undefined && growsOpenRanges(policy, sizeBytes) && source.mayJoinParts,
     };
   }
 
@@ -249,7 +263,8 @@ export class FillScheduler implements FillHost {
     const { policy, source } = this.#rules;
     const { sizeBytes, keeper, dead } = this.#host;
     const isLong = sizeBytes !== undefined && sizeBytes >= (policy.parallel?.minBytes ?? Number.POSITIVE_INFINITY);
-    return isLong && dead === undefined && keeper.isStoring && !this.isDoubting && source.givesParts;
+    const mayAsk = source.givesParts && !source.isAskedOnce;
+    return isLong && dead === undefined && keeper.isStoring && !this.isDoubting && mayAsk;
   }
 
   /** The part that a reader needs first, of all tails and of the fills that no part belongs to. */
@@ -259,7 +274,7 @@ export class FillScheduler implements FillHost {
     const { present } = this.#host.keeper;
     const fills = [...this.#running];
     const longFills = fills
-      .filter((fill) => !fill.isPart && fill.limit - fill.frontier > partBytes)
+      .filter((fill) => !fill.isPart && fill.limit - fill.frontier > partBytes && this.isDue(fill))
       .map(({ frontier: start, limit: end, charged }): Tail => ({ span: { start, end }, client: charged.client }));
     this.#tails = this.#tails.filter(({ span }) => nextPart({ present, fills: [], blockSizeBytes }, span, partBytes));
     let nearest: { readonly part: Tail; readonly distance: number } | undefined;
@@ -426,8 +441,46 @@ export class FillScheduler implements FillHost {
     this.#host.notifyReaders();
   }
 
-  isUnread({ frontier, limit }: Fill): boolean {
-    return !this.#host.isWanted({ start: frontier, end: limit });
+  isUnread(fill: Fill): boolean {
+    const { frontier, limit } = fill;
+    return !this.#host.isWanted(this.#isPaced(fill) ? this.#reach(fill) : { start: frontier, end: limit });
+  }
+
+  isDue(fill: Fill): boolean {
+    if (!this.#isPaced(fill) || this.isUnread(fill)) return true;
+    const { blockSizeBytes, policy } = this.#rules;
+    const sizes = { blockSizeBytes, seekAheadBytes: policy.seekAheadBytes };
+    return this.#host.isNeeded(this.#reach(fill), (offset, from) => openLimit(offset, from, sizes));
+  }
+
+  async whenDue(fill: Fill, signal: AbortSignal): Promise<void> {
+    this.#paused += 1;
+    try {
+      await this.#host.when(() => this.isDue(fill), signal);
+    } finally {
+      this.#paused -= 1;
+    }
+  }
+
+  /** Whether a fill waits for its readers. */
+  get isPaused(): boolean {
+    return this.#paused > 0;
+  }
+
+  /** Whether a fill may be one request for all of an open-ended range, which is not to run far ahead of its reader. */
+  #isPaced(fill: Fill): boolean {
+    const { policy, source } = this.#rules;
+    const { sizeBytes, keeper } = this.#host;
+    if (fill.isPart || fill.isWhole || sizeBytes === undefined || !growsOpenRanges(policy, sizeBytes)) return false;
+    return keeper.isStoring && source.mayAskForParts;
+  }
+
+  /** The bytes that a paced fill may bring to a reader sooner than another request would, or than a fill ahead of it. */
+  #reach({ frontier, limit }: Fill): Span {
+    const { blockSizeBytes, policy } = this.#rules;
+    const starts = [...this.#running].map((other) => other.frontier).filter((start) => start > frontier);
+    const near = frontier + Math.max(blockSizeBytes, policy.seekAheadBytes);
+    return { start: frontier, end: Math.min(limit, near, ...starts) };
   }
 
   /** Checks for a run of bytes that are present or coming. A fill ends at a long run; a short one is not worth another request. */
@@ -483,8 +536,8 @@ export class FillScheduler implements FillHost {
     if (fill.isPart && (fill.received === 0 || this.#mostFills === 1)) return false;
     const { dead, keeper, readerCount } = this.#host;
     if (dead !== undefined || error.source !== 'origin' || isFatal(error)) return false;
-    // An origin that closes TLS without close_notify does so each time.
-    if (error.code === 'origin_tls_truncated') return false;
+    // An origin that closes TLS without close_notify, or refuses the rest, does so each time.
+    if (error.code === 'origin_tls_truncated' || error.code === 'origin_refused_rest') return false;
     // Bytes that the store did not keep cannot be compared with a second transfer.
     if (!keeper.isStoring && !this.#rules.source.mayAskForParts) return false;
     return readerCount > 0 || this.#decideUnread() === 'finish';

@@ -45,6 +45,10 @@ export interface FillHost {
   readonly isDoubting: boolean;
   /** Whether a transfer that broke off with this error is worth resuming. */
   mayResume(fill: Fill, error: ProxyError): boolean;
+  /** Whether a reader needs the next bytes of a fill now. A fill that is ahead of its readers waits, with its request under way. */
+  isDue(fill: Fill): boolean;
+  /** Waits until `isDue`. Rejects with the signal's reason. */
+  whenDue(fill: Fill, signal: AbortSignal): Promise<void>;
   /** Whether no reader may ask for the bytes that a fill still brings. */
   isUnread(fill: Fill): boolean;
   /** Called when the frontier has moved. */
@@ -254,7 +258,7 @@ export class Fill implements FillProgress {
     const chunks = new Chunks(part.body);
     for (let at = part.from; ; ) {
       // Arrived chunks are taken without `await`: promises would be most of the cost of a small body.
-      const coming = chunks.next();
+      const coming = this.#next(chunks);
       const chunk = coming instanceof Promise ? await coming : coming;
       if (chunk === undefined) {
         this.#stopping.signal.throwIfAborted();
@@ -272,6 +276,16 @@ export class Fill implements FillProgress {
       at = last;
       if (this.#isEnough(part, at)) return true;
     }
+  }
+
+  /** Takes the next chunk, once a reader is near. The time until then does not count for the speed. */
+  #next(chunks: Chunks): ReturnType<Chunks['next']> {
+    const { host } = this.#options;
+    if (host.isDue(this)) return chunks.next();
+    return host.whenDue(this, this.#stopping.signal).then(() => {
+      this.#measuredFrom = this.#measuredNext = this.#progress;
+      return chunks.next();
+    });
   }
 
   get #progress(): Progress {

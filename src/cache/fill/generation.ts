@@ -22,7 +22,7 @@ import type { Outlook } from './fetch-decision.ts';
 import { type Arrived, isFatal } from './fill.ts';
 import { type FillResult, FillScheduler, type FillSchedulerHost, type FillSchedulerRules } from './fill-scheduler.ts';
 import type { FirstPart, PartHead } from './part-source.ts';
-import { createWaiters, Failures, Readers, type Seat, type Visitor, type Waiters } from './readers.ts';
+import { createWaiters, Failures, Readers, type Seat, type TakenSeat, type Visitor, type Waiters } from './readers.ts';
 
 /** Options of a generation. */
 export interface GenerationOptions extends FillSchedulerRules {
@@ -97,8 +97,10 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
           this.notifyReaders();
         }
         this.#bodyReader.lookAhead(offset, end, visitor);
+        if (this.#scheduler.isPaused) this.notifyReaders();
         this.#scheduler.beginParts();
       },
+      onAwaited: () => this.notifyReaders(),
       onLeft: () => {
         this.#scheduler.endUnwanted();
         this.notifyReaders();
@@ -201,6 +203,14 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     return this.#readers.read(span);
   }
 
+  isNeeded(span: Span, openLimit: (offset: number, from: number) => number): boolean {
+    return this.#readers.need(span, openLimit);
+  }
+
+  when(isMet: () => boolean, signal: AbortSignal): Promise<void> {
+    return this.#waiters.wait(isMet, signal);
+  }
+
   bodyClients(span: Span): readonly string[] {
     return this.#readers.bodyClients(span);
   }
@@ -211,7 +221,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
    */
   async run(waiting: Iterable<Seat>): Promise<void> {
     const { first } = this.#options;
-    const leave = Array.from(waiting, (seat) => this.#readers.sit(seat));
+    const leave = Array.from(waiting, (seat) => this.#readers.sit(seat).leave);
     if (first !== undefined) this.#scheduler.begin(first);
     // The waiting requests attach during this pause.
     await Promise.resolve();
@@ -358,6 +368,7 @@ class AttachedRepresentation implements Representation {
   readonly response: StoredResponse;
   readonly generation: string;
   readonly close: () => void;
+  readonly #seat: TakenSeat;
   readonly #host: AttachedHost;
   readonly #readers: Readers;
   readonly #bodyReader: BodyReader;
@@ -367,7 +378,8 @@ class AttachedRepresentation implements Representation {
   constructor(host: AttachedHost, readers: Readers, bodyReader: BodyReader, visitor: Visitor, seat: Seat) {
     this.response = host.response;
     this.generation = host.name;
-    this.close = readers.sit(seat);
+    this.#seat = readers.sit(seat);
+    this.close = this.#seat.leave;
     this.#host = host;
     this.#readers = readers;
     this.#bodyReader = bodyReader;
@@ -404,6 +416,7 @@ class AttachedRepresentation implements Representation {
   }
 
   whenStored(offset: number, end: number, signal: AbortSignal): Promise<number> {
+    this.#seat.awaits(offset);
     return this.#bodyReader.whenStored(offset, end, this.#visitor, signal);
   }
 }

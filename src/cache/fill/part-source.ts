@@ -12,11 +12,12 @@ import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
+import type { RangeSupport } from '../../origin/range-ability.ts';
 import { type Digest, selectContentDigest, selectReprDigest } from '../../semantics/digest.ts';
 import { formatRange, isCodedAlone, parseContentRange, type RangeSpec, statesPart } from '../../semantics/range.ts';
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../../semantics/validator.ts';
-import { fillFields, type Inquiry } from '../inquiry.ts';
+import { fillFields, type Inquiry, isAskedOnce } from '../inquiry.ts';
 import { asWhole, doubtWhole, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
 
 /** Requests the bytes of one generation from the origin. */
@@ -27,6 +28,10 @@ export interface PartSource {
   readonly mayAskForParts: boolean;
   /** Whether the origin is known to send parts, so that absent bytes can be requested later by themselves. */
   readonly givesParts: boolean;
+  /** Whether an open-ended range may be requested in spans, one after the other. */
+  readonly mayJoinParts: boolean;
+  /** See `isAskedOnce`. */
+  readonly isAskedOnce: boolean;
   /** Whether earlier parts may be wrong, because the origin was found lying about ranges. */
   readonly isDoubted: boolean;
   /** Reports a response that is no answer to its range. No more parts are requested. See `RangeSupport.distrust`. */
@@ -94,6 +99,14 @@ class OriginPartSource implements PartSource {
 
   get givesParts(): boolean {
     return this.mayAskForParts && (this.#isAdvertised || this.#options.inquiry.rangeSupport.isKnown);
+  }
+
+  get mayJoinParts(): boolean {
+    return this.#options.inquiry.rangeSupport.mayJoinParts && !this.isAskedOnce;
+  }
+
+  get isAskedOnce(): boolean {
+    return isAskedOnce(this.#options.inquiry);
   }
 
   get isDoubted(): boolean {
@@ -172,7 +185,7 @@ class OriginPartSource implements PartSource {
       this.doubt(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`, 'odd');
       return undefined;
     }
-    if (status !== 206) return this.#refuse(response);
+    if (status !== 206) return this.#refuse(response, rangeSupport);
     if (isCodedAlone(response.fields, response.sizeBytes) || this.#isOtherCoding(fields)) {
       this.doubt(`it sent a part from ${start} that was compressed by itself`, 'odd');
       return undefined;
@@ -188,6 +201,7 @@ class OriginPartSource implements PartSource {
       return undefined;
     }
     rangeSupport.noteParts();
+    rangeSupport.noteJoined();
     const digest = selectContentDigest(fields);
     return {
       from: range.span.start,
@@ -255,12 +269,20 @@ class OriginPartSource implements PartSource {
     return new ProxyError('generation_changed', { detail });
   }
 
-  #refuse({ status, body }: OriginResponse): never {
+  /** `ofPart`: where a part was asked for. */
+  #refuse({ status, body }: OriginResponse, ofPart?: RangeSupport): never {
     body.close();
+    if (isFinal(status)) ofPart?.noteAskedOnce();
     // Any other 4xx or 5xx is about the request or the origin, and says nothing about the bytes.
     const isGone = status < 400 || status === 404 || status === 410;
-    throw new ProxyError(isGone ? 'generation_changed' : 'origin_failed_rest', { detail: `status ${status}` });
+    const code = isGone ? 'generation_changed' : isFinal(status) ? 'origin_refused_rest' : 'origin_failed_rest';
+    throw new ProxyError(code, { detail: `status ${status}` });
   }
+}
+
+/** Whether a status says that the resource is not to be had, not that something failed: asking again is of no use. */
+function isFinal(status: number): boolean {
+  return status === 401 || status === 403 || status === 404 || status === 410;
 }
 
 /** Fields that say how the bytes of a representation are interpreted (RFC 9110 §8). */

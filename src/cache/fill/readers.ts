@@ -23,12 +23,21 @@ export interface Seat extends Pick<Visitor, 'client'> {
   readonly isOpenEnded: boolean;
 }
 
+/** A seat of a request that has not begun to read. */
+export interface TakenSeat {
+  readonly leave: () => void;
+  /** Notes that its request waits for the byte at `offset`, to read it elsewhere. */
+  readonly awaits: (offset: number) => void;
+}
+
 /** Creates byte sources for readers, and is notified of what readers do. */
 interface ReadSource {
   /** Creates the byte source of one reader. */
   readonly createReader: (visitor: Visitor) => ByteReader;
   /** Called when a reader has reached `offset`; it reads up to `end` (exclusive). */
   readonly onMoved: (offset: number, end: number, visitor: Visitor) => void;
+  /** Called when a seat awaits further bytes. */
+  readonly onAwaited: () => void;
   /** Called once for each reader and each seat that has left. */
   readonly onLeft: () => void;
 }
@@ -41,6 +50,10 @@ interface Reading {
   at: number;
   /** The last requested offset, at first the start of the first span; undefined for a seat. */
   floor: number | undefined;
+  /** The offset at which it began to read an open-ended range, or 0 for a seat of one; undefined for all others. */
+  readonly openFrom: number | undefined;
+  /** The offset up to which a seat awaits bytes. */
+  awaited: number;
 }
 
 /** The readers of one generation, and the seats of the requests that will open it. */
@@ -56,16 +69,25 @@ export class Readers {
     return this.#readings.size;
   }
 
-  /** Adds a seat, which may ask for bytes at any offset later. Returns the function that gives up the seat. */
-  sit({ client }: Omit<Seat, 'isOpenEnded'>): () => void {
+  /** Adds a seat, which may ask for bytes at any offset later. */
+  sit({ client, isOpenEnded }: Seat): TakenSeat {
     const everything = { start: 0, end: Number.POSITIVE_INFINITY };
-    return this.#enter({ client, spans: [everything], at: 0, floor: undefined });
+    const openFrom = isOpenEnded ? 0 : undefined;
+    const reading: Reading = { client, spans: [everything], at: 0, floor: undefined, openFrom, awaited: 0 };
+    return {
+      leave: this.#enter(reading),
+      awaits: (offset) => {
+        reading.awaited = offset;
+        this.#source.onAwaited();
+      },
+    };
   }
 
   /** Adds a reader that asks only for these spans, in this order. `visitor` is passed to the read source. */
   add(spans: readonly Span[], visitor: Visitor): ByteReader {
     const { client } = visitor;
-    const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0 };
+    const openFrom = visitor.open?.from;
+    const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0, openFrom, awaited: 0 };
     const reader = this.#source.createReader(visitor);
     const leave = this.#enter(reading);
     let reportedOffset: number | undefined;
@@ -95,6 +117,18 @@ export class Readers {
   /** Checks whether a reader or seat may still ask for some of these bytes. */
   want(bytes: Span): boolean {
     return [...this.#readings].some((reading) => mayAskFor(reading, bytes));
+  }
+
+  /**
+   * Checks whether a reader or seat needs some of these bytes now. That of an open-ended range needs only the bytes before
+   * `openLimit(offset, from)`, where it is at `offset` and began at `from`.
+   */
+  need(bytes: Span, openLimit: (offset: number, from: number) => number): boolean {
+    return [...this.#readings].some((reading) => {
+      const { floor = reading.awaited, openFrom } = reading;
+      if (!mayAskFor(reading, bytes)) return false;
+      return openFrom === undefined || bytes.start < openLimit(floor, openFrom);
+    });
   }
 
   /** As `want`, without seats, which may ask for less than everything later. */

@@ -298,6 +298,7 @@ const refusals: Readonly<Record<string, string>> = {
     'the end of its connection is its end, and the route does not store such responses (origin.closeDelimited)',
   'digest-mismatch': 'its bytes do not match its digest',
   'few-uses': 'it was not requested often enough (cache.storeAfterUses)',
+  origin_refused_rest: 'the origin refused to give the rest of it',
   generation_changed: 'it changed at the origin while it was transferred',
   method: 'no stored response answers this method',
   'no-freshness': 'it could never be reused: it has neither a lifetime nor a validator',
