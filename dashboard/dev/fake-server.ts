@@ -405,7 +405,7 @@ function explained(body: Readonly<Record<string, unknown>>): object {
           transfers: [{ at: 5000, end: 6144 }],
         },
       ],
-      origin: { isKnown: true, mayAsk: true, mayAskMore: true },
+      origin: { isKnown: true, mayAsk: true, mayAskMore: true, refusal: undefined },
       plan: {
         status: range === undefined ? 200 : 206,
         ...(range === undefined ? {} : { range: { value: range, isObeyed: true } }),

@@ -10,9 +10,9 @@ export type RangeMode = 'auto' | 'never' | 'always';
 
 /**
  * Why no parts of a URL are requested: the origin sent other bytes than it was asked for (`lie`), an answer that is none to a range
- * (`odd`), or parts that cannot be combined (`uncombinable`).
+ * (`odd`), parts that cannot be combined (`uncombinable`), or parts with the status of the whole (`disguised`).
  */
-export type RangeFault = 'lie' | 'odd' | 'uncombinable';
+export type RangeFault = 'lie' | 'odd' | 'uncombinable' | 'disguised';
 
 /** A fault, and what was seen, for people: a sentence about the origin ("it ..."). */
 export interface RangeRefusal {
@@ -68,7 +68,7 @@ export interface RangeSupport {
    */
   distrust(reason: string, fault?: 'lie' | 'odd'): void;
   /** Notes that parts of this URL are of no use, which says nothing about the others of its origin. The reason is not logged. */
-  refuse(reason: string): void;
+  refuse(reason: string, fault: 'odd' | 'disguised'): void;
 }
 
 /** The options of a range ability. */
@@ -293,8 +293,8 @@ class UrlRanges implements RangeSupport {
     this.#origin.report(reason, this.#origin.refusal?.fault === 'lie' ? 'origin' : 'url');
   }
 
-  refuse(reason: string): void {
-    this.#origin.refuse(this.#key, { fault: 'odd', reason });
+  refuse(reason: string, fault: 'odd' | 'disguised'): void {
+    this.#origin.refuse(this.#key, { fault, reason });
   }
 
   get #own(): RangeRefusal | undefined {

@@ -14,7 +14,7 @@ const nothingStored: Explanation = {
   entryCount: 0,
   entries: [],
   flights: [],
-  origin: { isKnown: false, mayAsk: true, mayAskMore: true },
+  origin: { isKnown: false, mayAsk: true, mayAskMore: true, refusal: undefined },
   plan: { range: { value: 'bytes=0-99' }, conditions: [], isMultipart: false, spans: [], asked: [] },
 };
 

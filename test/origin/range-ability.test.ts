@@ -27,7 +27,7 @@ function learn(mode: RangeMode, steps: readonly Step[]) {
     if (kind === 'parts') support.noteParts();
     else if (kind === 'whole') support.noteWhole();
     else if (kind === 'unnamed') support.noteUncombinable();
-    else if (kind === 'refused') support.refuse('its 200 holds a part');
+    else if (kind === 'refused') support.refuse('its 200 holds a part', 'odd');
     else support.distrust(`${kind} ${index}`, kind === 'lie' ? 'lie' : 'odd');
   }
   const factsOf = (path: string) => {

@@ -10,6 +10,7 @@ import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
+const key = 'http://origin.example/ http://files.example/file';
 /** Milliseconds for which a resource without parts of use is not asked for parts. */
 const forgetAfterMs = 600_000;
 
@@ -89,21 +90,20 @@ describe.each(partsAsWholes)('to a range of an absent file, %s', (_name, twist) 
 
 describe('a URL that has sent a part as the whole', () => {
   it('is asked for the whole for a while', async () => {
-    origin.file = { ...origin.file, fields: { etag: '"v1"', 'cache-control': 'no-store' } };
     const cold = async (...twists: (Twist | undefined)[]) => {
+      const { length } = proxy.fillEvents();
       const client = proxy.send(ranged('bytes=5000-5099'));
       for (const twist of twists) await origin.give(twist);
       await expectPart(client, 5000, 5100);
-      proxy.clock.advance(20_000);
+      await proxy.fillsEnded(length + 1);
+      for (const entry of await proxy.store.find(key)) await proxy.store.removeEntry(entry);
     };
     await cold(partAs(200, 'size'), undefined);
-    // Passed on as it is: see below.
-    expect(origin.asked).toEqual(['bytes=4096-5119', 'whole']);
     await cold(undefined);
-    expect(origin.asked.at(-1)).toBe('whole');
+    expect(origin.asked).toEqual(['bytes=4096-5119', 'whole', 'whole']);
     proxy.clock.advance(forgetAfterMs);
-    await cold(undefined, undefined);
-    expect(origin.asked.slice(3)).toEqual(['bytes=4096-5119', 'bytes=5000-5099']);
+    await cold(undefined);
+    expect(origin.asked.at(-1)).toBe('bytes=4096-5119');
   });
 
   it('at a later part keeps the right bytes of the earlier ones, and goes on with the whole', async () => {
@@ -152,6 +152,33 @@ describe('a URL that has sent a part as the whole', () => {
     await origin.give(partAs(200, 'size'));
     await expectPart(client, 5000, 5100);
     expect(origin.asked).toEqual(['bytes=5000-5099']);
+  });
+});
+
+describe('a part with the status of the whole that is not stored', () => {
+  const asked = { range: 'bytes=5000-5099', authorization: 'Basic YTpi' };
+
+  it('is found once; from then on the Range of the client is passed on, and costs no whole', async () => {
+    for (const _ of [1, 2]) {
+      const client = proxy.send({ fields: asked });
+      if (proxy.origin.requests === 1) await origin.give(partAs(200, 'size'));
+      const whole = await origin.begin();
+      await origin.give(partAs(200, 'size'));
+      await expectPart(client, 5000, 5100);
+      expect(whole.exchange.isClosed).toBe(true);
+      whole.finish();
+    }
+    expect(origin.asked).toEqual(['bytes=4096-5119', 'whole', 'bytes=5000-5099', 'whole', 'bytes=5000-5099']);
+    const { origin: ability } = await proxy.explain({ fields: asked });
+    expect(ability.refusal).toBe('it sent a part with status 200');
+  });
+
+  it('is not cut where a Range is passed on and it has no Content-Range: the whole is asked for', async () => {
+    const client = proxy.send({ fields: { range: 'bytes=5000-5099', 'cache-control': 'no-store' } });
+    await origin.give(partAs(200, 'none'));
+    await origin.give();
+    await expectPart(client, 5000, 5100);
+    expect(origin.asked).toEqual(['bytes=5000-5099', 'whole']);
   });
 });
 
@@ -214,7 +241,7 @@ describe('a 206 to a GET without Range', () => {
       expect(proxy.origin.requests).toBe(round);
     }
     expect(originEvents()).toEqual([]);
-    expect(await proxy.store.find('http://origin.example/ http://files.example/file')).toEqual([]);
+    expect(await proxy.store.find(key)).toEqual([]);
     const other = proxy.send({ ...ranged('bytes=5000-5099'), target: '/other' });
     await origin.give();
     await expectPart(other, 5000, 5100);

@@ -4,7 +4,7 @@
  */
 
 import { type BoundClient, bindConnection } from '../../http/client-connection.ts';
-import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
+import { type Fields, fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
@@ -31,7 +31,8 @@ import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { onPostedResponse } from '../fetch/exchange.ts';
 import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch/open-generation.ts';
-import { changedInquiry, chargeTo, decideStoringFor, type Inquiry, passedFields } from '../inquiry.ts';
+import { doubtWhole, isWholeStatus } from '../fill/fetch-decision.ts';
+import { changedInquiry, chargeTo, decideStoringFor, type Inquiry, passedFields, rangeSpecs } from '../inquiry.ts';
 import { invalidate } from '../invalidate/invalidate.ts';
 import { mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { generationAnswer, relayAnswer, withMoreFields } from './answers.ts';
@@ -111,19 +112,23 @@ export class Pass {
     const { request, originTarget, origin, onInterim } = inquiry;
     const requestAt = this.#context.clock.now();
     const charged = chargeTo(inquiry);
-    const response = await origin.fetch({
-      owner: ownerFor(inquiry),
-      method: request.method,
-      target: originTarget,
-      fields: passedFields(inquiry),
-      body: request.body,
-      bodySizeBytes: request.bodySizeBytes,
-      signal,
-      onInterim,
-      charged,
-    });
-    const part = asPart(request, response);
-    return { response: part, requestAt, responseAt: this.#context.clock.now(), charged };
+    const ask = (fields: Fields) =>
+      origin.fetch({
+        owner: ownerFor(inquiry),
+        method: request.method,
+        target: originTarget,
+        fields,
+        body: request.body,
+        bodySizeBytes: request.bodySizeBytes,
+        signal,
+        onInterim,
+        charged,
+      });
+    const passed = await ask(passedFields(inquiry));
+    const isDoubtful = isDoubtfulWhole(inquiry, passed);
+    if (isDoubtful) passed.body.close();
+    const response = isDoubtful ? await ask(withoutFields(inquiry.originFields, rangeFields)) : asPart(request, passed);
+    return { response, requestAt, responseAt: this.#context.clock.now(), charged };
   }
 
   /** Invalidates after an unsafe method (RFC 9111 §4.4); updates the stored response to GET after a HEAD (§4.3.5). */
@@ -140,9 +145,21 @@ export class Pass {
   }
 }
 
+const rangeFields = new Set(['range', 'if-range']);
+
+/**
+ * Whether a 200 or 203 to the Range of a client is as long as that range, and so perhaps the part: the range must not be cut out of it.
+ * The whole is then asked for. A body that was passed on cannot be sent again.
+ */
+function isDoubtfulWhole(inquiry: Inquiry, response: OriginResponse): boolean {
+  const [spec, ...more] = rangeSpecs(inquiry);
+  if (spec === undefined || more.length > 0 || inquiry.request.body !== undefined) return false;
+  return isWholeStatus(response.status) && doubtWhole(spec, response, undefined)?.isStated === false;
+}
+
 /** Returns a part that the origin sends as the whole, to a request with Range, as the 206 that it is. Nothing may be cut out of it. */
 function asPart({ method, fields }: Inquiry['request'], response: OriginResponse): OriginResponse {
-  const isWhole = response.status === 200 || response.status === 203;
+  const isWhole = isWholeStatus(response.status);
   const isPart =
     isWhole && method === 'GET' && hasField(fields, 'range') && statesPart(response.fields, response.sizeBytes);
   return isPart ? { ...response, status: 206 } : response;

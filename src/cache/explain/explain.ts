@@ -93,7 +93,7 @@ export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): P
       entries: entries.map((entry) => explainEntry(entry, snapshot, matcher, now)),
       chosen: snapshot === undefined ? undefined : explainChosen(snapshot, inquiry, now),
       flights: flights.of(key).map(explainFlight),
-      origin: { isKnown, mayAsk, mayAskMore },
+      origin: { isKnown, mayAsk, mayAskMore, refusal: rangeSupport.refusal?.reason },
       notStored: refusal === undefined ? undefined : { ...refusal, agoMs: now - refusal.at },
     },
     subject: source === undefined ? undefined : { response: source.response, outlook: source.outlook, fragmentSpan },

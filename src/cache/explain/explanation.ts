@@ -152,6 +152,8 @@ interface RangeAbilityExplanation {
   /** Whether the origin would be asked for a part: `mayAsk` where nothing is stored, `mayAskMore` where a part is. */
   readonly mayAsk: boolean;
   readonly mayAskMore: boolean;
+  /** Why this URL, or the whole origin, is not asked for parts for a while: a sentence about the origin ("it ..."). */
+  readonly refusal: string | undefined;
 }
 
 /** The explanation by the cache. */

@@ -468,8 +468,7 @@ async function on200(
   const { sizeBytes } = received.response;
   try {
     const reason = refusalToStore(inquiry, validated, received);
-    if (reason === unaskedPart && hasRange(inquiry)) {
-      // The client's own range is of more use to it than a part that nobody has asked for.
+    if (reason !== undefined && isOwnRangeBetter(inquiry, reason)) {
       received.response.body.close();
       return { kind: 'unusable', reason };
     }
@@ -495,6 +494,14 @@ async function on200(
     received.response.body.close();
     throw thrown;
   }
+}
+
+/**
+ * Whether the client's own Range is to be passed on in place of a response that is not stored. A part that nobody has asked for is of
+ * no use to the client. Where the origin sends parts, though with the status of the whole, the range costs less than the whole.
+ */
+function isOwnRangeBetter(inquiry: Inquiry, reason: string): boolean {
+  return hasRange(inquiry) && (reason === unaskedPart || inquiry.rangeSupport.refusal?.fault === 'disguised');
 }
 
 function personalOf({ response: { fields } }: Received, { policy }: Inquiry): Fields {
@@ -723,7 +730,8 @@ async function askAgain(
   const whole = await ask(context, inquiry, [], clearance);
   const { status, sizeBytes } = whole.response;
   const isWhole = isWholeStatus(status);
-  if (doubt.isStated || (isWhole && sizeBytes !== response.sizeBytes)) inquiry.rangeSupport.refuse(doubt.reason);
+  if (doubt.isStated) inquiry.rangeSupport.refuse(doubt.reason, 'disguised');
+  else if (isWhole && sizeBytes !== response.sizeBytes) inquiry.rangeSupport.refuse(doubt.reason, 'odd');
   else if (isWhole) inquiry.rangeSupport.noteWhole();
   return await on200(context, inquiry, undefined, whole, clearance);
 }

@@ -325,7 +325,7 @@ export function wholeInsteadOf(requested: RangeSpec, response: OriginResponse): 
 /** Whether a 206 may begin a generation. `fault`: see `RangeFault`. */
 type FirstPartDecision =
   | { readonly kind: 'part'; readonly span: Span; readonly sizeBytes: number }
-  | { readonly kind: 'refuse'; readonly fault: RangeFault; readonly reason: string };
+  | { readonly kind: 'refuse'; readonly fault: Exclude<RangeFault, 'disguised'>; readonly reason: string };
 
 /**
  * Checks whether a 206 does not answer the requested range: it begins elsewhere, or its length is not the one that its

@@ -165,15 +165,7 @@ class OriginPartSource implements PartSource {
     const received = { ...answer, response: wholeInsteadOf(asked, answer.response) };
     const { response } = received;
     const { status, fields, body } = response;
-    const doubt = isWholeStatus(status) ? doubtWhole(asked, response, sizeBytes) : undefined;
-    // Another version may have another length. It is the right answer to If-Range.
-    const isOther =
-      doubt?.isStated === false && response.sizeBytes !== end - start && this.#compare(response) === 'other';
-    if (doubt !== undefined && !isOther) {
-      this.#hasLied = true;
-      rangeSupport.refuse(doubt.reason);
-      return undefined;
-    }
+    if (this.#isDisguised(response, asked, end - start)) return undefined;
     if (status === 200) {
       const whole = this.#acceptWhole(received);
       // Not where the version differs, which has thrown: the whole is then the right answer to If-Range.
@@ -213,6 +205,18 @@ class OriginPartSource implements PartSource {
       digest,
       head: headOf(received),
     };
+  }
+
+  /** Whether a 200 or 203 may hold the part instead of the whole; notes that for the URL. */
+  #isDisguised(response: OriginResponse, asked: RangeSpec, askedBytes: number): boolean {
+    const { sizeBytes, inquiry } = this.#options;
+    const doubt = isWholeStatus(response.status) ? doubtWhole(asked, response, sizeBytes) : undefined;
+    if (doubt === undefined) return false;
+    // Another version may have another length. It is the right answer to If-Range.
+    if (!doubt.isStated && response.sizeBytes !== askedBytes && this.#compare(response) === 'other') return false;
+    this.#hasLied = true;
+    inquiry.rangeSupport.refuse(doubt.reason, doubt.isStated ? 'disguised' : 'odd');
+    return true;
   }
 
   #acceptWhole(received: Received): Part {

@@ -193,12 +193,15 @@ function conditionLines({ conditions, outcome }: RangePlan): string[] {
 }
 
 function originLines({ origin, originQuestion }: Explanation): string[] {
-  const { isKnown, mayAsk } = origin;
-  const ability = isKnown
-    ? 'it gives ranges'
-    : mayAsk
-      ? 'not known whether it gives ranges'
-      : 'it is not asked for ranges';
+  const { isKnown, mayAsk, refusal } = origin;
+  const ability =
+    refusal !== undefined
+      ? `it is not asked for ranges for a while: ${refusal}`
+      : isKnown
+        ? 'it gives ranges'
+        : mayAsk
+          ? 'not known whether it gives ranges'
+          : 'it is not asked for ranges';
   if (originQuestion === undefined) return [ability];
   const { method, target, fields } = originQuestion;
   return [`asked ${method} ${target}${fields.length === 0 ? '' : ` with ${fieldsText(fields)}`}`, ability];

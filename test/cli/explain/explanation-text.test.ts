@@ -18,7 +18,7 @@ const nothing: Explanation = {
   entryCount: 0,
   entries: [],
   flights: [],
-  origin: { isKnown: false, mayAsk: true, mayAskMore: true },
+  origin: { isKnown: false, mayAsk: true, mayAskMore: true, refusal: undefined },
   plan: { range: { value: 'bytes=0-99' }, conditions: [], isMultipart: false, spans: [], asked: [] },
 };
 
