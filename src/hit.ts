@@ -43,7 +43,7 @@ import { formatCacheStatus } from './semantics/cache-status.ts';
 import { isConnectionCredentials } from './semantics/connection-auth.ts';
 import { mayAddLength } from './semantics/head-length.ts';
 import { isAnonymous } from './semantics/identity.ts';
-import { formatContentRange } from './semantics/range.ts';
+import { formatContentRange, hasOtherUnit } from './semantics/range.ts';
 import { isForAll, reuseTerms } from './semantics/reuse.ts';
 import { matchesNominated } from './semantics/vary.ts';
 import type { StoredEntry } from './store/store.ts';
@@ -353,6 +353,7 @@ function select(found: Found): Selected | undefined {
   const { head, receivedAt, entry, prepared } = found;
   const { sizeBytes } = entry;
   if (head.selecting.length > 0) {
+    if (hasOtherUnit(head.selecting)) return undefined;
     const request = { method: head.method, fields: head.selecting };
     const selection = selectDelivery(request, prepared.selectable, sizeBytes, prepared.rules.ranges, receivedAt);
     if (selection.kind === 'not-modified') return notModified;

@@ -15,7 +15,7 @@ import { readRequestDirectives } from '../semantics/cache-control.ts';
 import type { StalePolicy } from '../semantics/freshness.ts';
 import type { IdentityRules } from '../semantics/identity.ts';
 import { looksSigned, type QuerySelection } from '../semantics/query.ts';
-import { parseRange, passedRange, type RangeSpec } from '../semantics/range.ts';
+import { hasOtherUnit, parseRange, passedRange, type RangeSpec } from '../semantics/range.ts';
 import { decideStoring, type StoringDecision, type StoringInput, type StoringPolicy } from '../semantics/storing.ts';
 import { parseEntityTag, strongValidator } from '../semantics/validator.ts';
 import type { VariantPolicy } from '../semantics/vary.ts';
@@ -261,10 +261,13 @@ export function fillFields(originFields: Fields): Fields {
   return withoutFields(originFields, selectingFields);
 }
 
-/** Returns the fields of a pass. The Range is rewritten or left out by `passedRange`, so that no byte is requested twice. */
+/**
+ * Returns the fields of a pass. A Range of bytes is rewritten or left out by `passedRange`, so that no byte is requested twice; one in
+ * another unit is passed on as it is.
+ */
 export function passedFields({ originFields, policy }: Pick<Inquiry, 'originFields' | 'policy'>): Fields {
   const lines = fieldLines(originFields, 'range');
-  if (lines.length === 0) return originFields;
+  if (lines.length === 0 || hasOtherUnit(originFields)) return originFields;
   const range = passedRange(lines, policy);
   if (range === undefined) return withoutFields(originFields, rangeFields);
   return originFields.map((field) => (field[0] === 'range' ? ['range', range] : field));

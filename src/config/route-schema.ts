@@ -40,8 +40,10 @@ const ranges = z
       .default(100)
       .describe('The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2).'),
     coalesceGapBytes: countOption(0, 1_048_576)
-      .default(80)
-      .describe('Ranges of one request with fewer bytes than this between them are sent as one part.'),
+      .default(0)
+      .describe(
+        'Ranges of one request with fewer bytes than this between them are sent as one part. By default only ranges that overlap or adjoin are: some clients accept no other parts than they asked for.',
+      ),
   })
   .prefault({})
   .describe('Answering Range requests.');

@@ -1,12 +1,12 @@
 /**
- * Turns an answer of the cache into a response: preconditions, range selection, status, fields, body. A single range is cut out
- * of a relayed response while it is passed on. Read this first, then `selection.ts`.
+ * Turns an answer of the cache into a response: preconditions, range selection, status, fields, body. Ranges are cut out of a
+ * relayed response while it is passed on. Read this first, then `selection.ts`.
  */
 
 import { type Span, spanSize } from '../bytes/span.ts';
 import type { Answer, Representation } from '../cache/answer.ts';
 import { streamPace } from '../cache/inquiry.ts';
-import { cutSpan } from '../http/cut-body.ts';
+import { cutPieces, cutSpan } from '../http/cut-body.ts';
 import { type Fields, fieldValue, withField, withoutFields } from '../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
@@ -14,9 +14,11 @@ import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts
 import { withReprDigest } from '../semantics/digest.ts';
 import { mayAddLength } from '../semantics/head-length.ts';
 import {
+  type ByterangesFraming,
   type EarlySelection,
   formatContentRange,
   formatLiveRange,
+  hasOtherUnit,
   type RangeSpec,
   selectBeforeLength,
   withoutByteRange,
@@ -175,12 +177,8 @@ class Deliverer {
     }
     const framing = frameParts(selection, this.#representation.response, this.#context.random);
     if (framing === undefined) return this.#whole();
-    const pieces: BodyPart[] = spans.flatMap((part, index) => [
-      { kind: 'text', bytes: framing.heads[index] ?? new Uint8Array() },
-      { kind: 'span', span: part },
-    ]);
     const fields = withField(this.#fields(true), 'content-type', framing.contentType);
-    return this.#respond(206, fields, [...pieces, { kind: 'text', bytes: framing.tail }]);
+    return this.#respond(206, fields, partsOf(spans, framing));
   }
 
   #fields(isPartial: boolean): Fields {
@@ -245,7 +243,10 @@ function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context: Deliv
   const { response } = answer.relay;
   const own = response.status === 200 || response.status === 203 ? withoutByteRange(response.fields) : response.fields;
   const passed = withCacheStatus(own, formatCacheStatus(answer.status));
-  const fields = givesRanges(request, answer) ? withField(passed, 'accept-ranges', 'bytes') : passed;
+  const fields =
+    givesRanges(request, answer) && !hasOtherUnit(request.fields)
+      ? withField(passed, 'accept-ranges', 'bytes')
+      : passed;
   const selection = selectRelay(request, answer, context);
   switch (selection.kind) {
     case 'not-modified':
@@ -258,11 +259,9 @@ function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context: Deliv
       response.body.close();
       return rangeNotSatisfiable(selection.sizeBytes, answer);
     case 'partial': {
-      const [span, ...more] = selection.spans;
-      if (span === undefined || more.length > 0) break;
-      const contentRange = formatContentRange(span, selection.sizeBytes);
-      const body: Body = { kind: 'stream', sizeBytes: spanSize(span), stream: cutSpan(response.body, span) };
-      return { status: 206, fields: withField(partialFields(fields), 'content-range', contentRange), body };
+      const parts = relayedParts(selection, fields, answer.relay, context);
+      if (parts !== undefined) return parts;
+      break;
     }
     case 'whole':
     case 'undecided':
@@ -308,6 +307,43 @@ function wholeBody(request: ProxyRequest, { relay }: RelayAnswer): Body {
     return { kind: 'none' };
   }
   return { kind: 'stream', sizeBytes: response.sizeBytes, stream: response.body };
+}
+
+/**
+ * Makes a 206 of the spans, which are cut out of a body that is read from its start; undefined where the whole costs less. Several parts
+ * come in the order of the body, because it can be read only once (RFC 9110 §15.3.7.2).
+ */
+function relayedParts(
+  selection: PartialSelection,
+  fields: Fields,
+  { response, responseAt }: RelayAnswer['relay'],
+  { random }: DeliveryContext,
+): ProxyResponse | undefined {
+  const [span, ...more] = selection.spans;
+  if (span === undefined) return undefined;
+  if (more.length === 0) {
+    const cut: Body = { kind: 'stream', sizeBytes: spanSize(span), stream: cutSpan(response.body, span) };
+    const contentRange = formatContentRange(span, selection.sizeBytes);
+    return { status: 206, fields: withField(partialFields(fields), 'content-range', contentRange), body: cut };
+  }
+  const ordered = { ...selection, spans: selection.spans.toSorted((a, b) => a.start - b.start) };
+  const framing = frameParts(ordered, { status: 200, fields: response.fields, responseAt }, random);
+  if (framing === undefined) return undefined;
+  const pieces = partsOf(ordered.spans, framing).map((piece) => (piece.kind === 'text' ? piece.bytes : piece.span));
+  return {
+    status: 206,
+    fields: withField(partialFields(fields), 'content-type', framing.contentType),
+    body: { kind: 'stream', sizeBytes: framing.sizeBytes, stream: cutPieces(response.body, pieces) },
+  };
+}
+
+/** The pieces of a multipart body. */
+function partsOf(spans: readonly Span[], { heads, tail }: ByterangesFraming): readonly BodyPart[] {
+  const pieces = spans.flatMap((span, index): BodyPart[] => [
+    { kind: 'text', bytes: heads[index] ?? new Uint8Array() },
+    { kind: 'span', span },
+  ]);
+  return [...pieces, { kind: 'text', bytes: tail }];
 }
 
 /** Errors from opening stored bytes that are damaged, cannot be read now, or have changed. */

@@ -18,7 +18,7 @@ import { fieldLines, hasField } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { errorKinds } from '../http/proxy-error.ts';
 import { evaluatePreconditions, type PreconditionOutcome } from '../semantics/precondition.ts';
-import { parseRange, selectBeforeLength } from '../semantics/range.ts';
+import { hasOtherUnit, parseRange, selectBeforeLength } from '../semantics/range.ts';
 import { type DeliveryContext, frameParts, type RangeRules, type Selection, selectDelivery } from './selection.ts';
 
 /** How a Range field is treated. */
@@ -112,6 +112,7 @@ function readRange({ method, fields }: PlannedRequest, rules: RangeRules): Range
   const [value] = lines;
   if (value === undefined) return undefined;
   const ignored = (reason: string) => ({ value: lines.join(', '), isObeyed: false, reason });
+  if (hasOtherUnit(fields)) return ignored('unknown-unit');
   if (lines.length > 1) return ignored('repeated');
   if (method !== 'GET') return ignored('method');
   const parsed = parseRange(value, rules);

@@ -72,6 +72,18 @@ export function parseRange(value: string, limits: { readonly maxRanges: number }
   return specs.length === 0 ? { kind: 'ignored', reason: 'malformed' } : { kind: 'set', specs };
 }
 
+/** The start of a Range that means bytes, be it well-formed or not; also an empty one, which means nothing. */
+const bytesUnit = /^[ \t]*(?:bytes(?![!#$%&'*+.^_`|~\w-])|$)/i;
+
+/**
+ * Checks whether a request has a Range in another unit than bytes, or one that names no unit: `items=0-24`; `0-9` beside Range-Unit;
+ * `id 5..; max=10`. Only the application knows what it means (RFC 9110 §14.1).
+ */
+export function hasOtherUnit(request: Fields): boolean {
+  const lines = fieldLines(request, 'range');
+  return lines.length > 0 && lines.every((line) => !line.startsWith(plainUnit) && !bytesUnit.test(line));
+}
+
 /** Formats specs as the value of a Range field, without optional white space. `specs` is not empty. */
 export function formatRange(specs: readonly RangeSpec[]): string {
   return `bytes=${specs.map(formatSpec).join(',')}`;
@@ -244,13 +256,12 @@ function significantDigits(digits: string): string {
  * It is left out if it is malformed, too long or sent in several lines, has too many ranges, or has a suffix beside other
  * ranges: whether those overlap is unknown. Closed and open ranges that overlap or adjoin are joined, and all are sorted
  * (§14.1.2, §17.15): an origin that sends a part for each range would otherwise send the same bytes as often as a client likes.
- * Other units are passed on unchanged.
  */
 export function passedRange(lines: readonly string[], limits: { readonly maxRanges: number }): string | undefined {
   const [line, ...more] = lines;
   if (line === undefined || more.length > 0) return undefined;
   const parsed = parseRange(line, limits);
-  if (parsed.kind === 'ignored') return parsed.reason === 'unknown-unit' ? line : undefined;
+  if (parsed.kind === 'ignored') return undefined;
   const { specs } = parsed;
   if (specs.length === 1) return formatRange(specs);
   // Where a suffix begins depends on the length of the whole.

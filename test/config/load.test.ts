@@ -120,7 +120,7 @@ describe('checkConfig fills in', () => {
             ownEntityTags: 'whenNone',
             digest: false,
           },
-          ranges: { maxRanges: 100, coalesceGapBytes: 80 },
+          ranges: { maxRanges: 100, coalesceGapBytes: 0 },
           fill: {
             onAbort: 'finish',
             finishMaxPerClient: 3,

@@ -69,7 +69,7 @@ describe('a single range of a stored 200 (RFC 9110 §14.2)', () => {
     expect(await client.field('content-length')).toBeUndefined();
   });
 
-  it.each(['bytes=5-2', 'bytes=0-1,5-2', 'bytes=a-b', 'items=0-5', 'bytes=', 'bytes', 'bytes=--1', '0-5'])(
+  it.each(['bytes=5-2', 'bytes=0-1,5-2', 'bytes=a-b', 'bytes=', 'bytes', 'bytes=--1'])(
     'is ignored if it is invalid, and the whole is sent: %s',
     async (range) => {
       const client = proxy.send({ fields: { range } });

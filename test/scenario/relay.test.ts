@@ -34,6 +34,9 @@ async function ask(
   return { client, exchange };
 }
 
+/** Ranges whose parts would be longer than the whole and four KiB. */
+const manyRanges = `bytes=${Array.from({ length: 100 }, (_, at) => `${30 * at}-${30 * at}`).join(',')}`;
+
 describe.each(['first', 'second'])('the %s relay of a key', (which) => {
   beforeEach(async () => {
     if (which === 'second') await (await ask({})).client.bytes();
@@ -44,7 +47,7 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
     ['a suffix', { range: 'bytes=-10' }, 206, 'bytes 2990-2999/3000'],
     ['If-Range with the tag', { range: 'bytes=10-19', 'if-range': '"v1"' }, 206, 'bytes 10-19/3000'],
     ['If-Range with another tag', { range: 'bytes=10-19', 'if-range': '"v2"' }, 200, undefined],
-    ['several ranges', { range: 'bytes=0-9,20-29' }, 200, undefined],
+    ['several ranges that cost more than the whole', { range: manyRanges }, 200, undefined],
     ['a range behind the end', { range: 'bytes=3000-' }, 416, 'bytes */3000'],
     ['an unknown unit', { range: 'lines=1-2' }, 200, undefined],
   ])('answers %s', async (_name, fields, status, contentRange) => {
@@ -55,6 +58,27 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
     const [, first, last] = /(\d+)-(\d+)/.exec(contentRange ?? '') ?? [0, 0, size - 1];
     if (status < 400) expect(bytes).toEqual(Buffer.from(patternBytes(Number(first), Number(last) + 1)));
     if (status !== 200) expect(exchange.isClosed).toBe(true);
+  });
+
+  it.each([
+    ['bytes=0-9,2000-2009', ['0-9', '2000-2009']],
+    ['bytes=2000-2009,5-6,-1', ['5-6', '2000-2009', '2999-2999']],
+  ])('answers several ranges (%s) by their parts, in the order of the body', async (range, parts) => {
+    const { client, exchange } = await ask({ range });
+    expect(await client.status()).toBe(206);
+    expect(await client.field('content-range')).toBeUndefined();
+    const boundary = /^multipart\/byteranges; boundary=(.*)$/.exec((await client.field('content-type')) ?? '')?.[1];
+    const bytes = Buffer.from(await client.bytes());
+    const { body: sent } = await client.response;
+    expect(sent.kind === 'none' ? undefined : sent.sizeBytes).toBe(bytes.length);
+    const found = bytes.toString('latin1').split(`\r\n--${boundary}`);
+    const wanted = parts.map((part) => {
+      const [first = 0, last = 0] = part.split('-').map(Number);
+      const text = Buffer.from(patternBytes(first, last + 1)).toString('latin1');
+      return `\r\nContent-Range: bytes ${part}/${size}\r\n\r\n${text}`;
+    });
+    expect(found).toEqual(['', ...wanted, '--\r\n']);
+    expect(exchange.isClosed).toBe(true);
   });
 
   it('of a body of unknown length is whole', async () => {

@@ -32,8 +32,7 @@ describe('a Range is passed on as', () => {
     [`bytes=${many(100)}`, `bytes=${many(100)}`],
     [`bytes=${many(101)}`, undefined],
     [`bytes=0-${'9'.repeat(10_000)}`, undefined],
-    ['items=0-5', 'items=0-5'],
-    ['items=', 'items='],
+    ['items=0-5', undefined],
     ['', undefined],
   ])('%j: %j', (line, passed) => expect(passedRange([line], limits)).toBe(passed));
 

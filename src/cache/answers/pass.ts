@@ -53,9 +53,10 @@ export class Pass {
     if (method === 'POST' && forwardReason === 'method') return await this.#post(inquiry);
     const received = await this.#ask(inquiry, signal);
     this.#note(inquiry, reason, received);
-    await this.#takeEffect(inquiry, forwardReason, received);
+    // A response to HEAD is about what a GET has stored, unless the route or a range in another unit says otherwise.
+    const isHead = method === 'HEAD' && forwardReason !== 'bypass' && reason !== 'range-unit';
+    await this.#takeEffect(inquiry, isHead, received);
     const relay = { ...received, evaluated: true };
-    const isHead = method === 'HEAD' && forwardReason !== 'bypass';
     return relayAnswer(isHead ? await this.#completeHead(inquiry, relay) : relay, forwardReason, reason);
   }
 
@@ -77,7 +78,7 @@ export class Pass {
     const posted = selectPosted(inquiry, received);
     const tags = responseTags(received.response.fields, inquiry);
     const isOutdated = before.isRevokedFor(tags);
-    const effect = this.#takeEffect(inquiry, 'method', received);
+    const effect = this.#takeEffect(inquiry, false, received);
     // Watching starts after the POST's own invalidation, which must not count.
     using since = this.#flights.recordInvalidations(inquiry.key);
     await effect;
@@ -132,12 +133,11 @@ export class Pass {
   }
 
   /** Invalidates after an unsafe method (RFC 9111 §4.4); updates the stored response to GET after a HEAD (§4.3.5). */
-  async #takeEffect(inquiry: Inquiry, forwardReason: ForwardReason, received: Received): Promise<void> {
+  async #takeEffect(inquiry: Inquiry, isHead: boolean, received: Received): Promise<void> {
     const { method } = inquiry.request;
     try {
       if (!isSafeMethod(method)) await invalidate(this.#context, this.#flights, inquiry, received.response);
-      if (method === 'HEAD' && forwardReason !== 'bypass')
-        await learnFromHead(this.#context, this.#flights, inquiry, received);
+      if (isHead) await learnFromHead(this.#context, this.#flights, inquiry, received);
     } catch (thrown) {
       received.response.body.close();
       throw thrown;

@@ -19,7 +19,7 @@ import { withoutDigestsOfContent } from '../../semantics/digest.ts';
 import { freshnessLifetime } from '../../semantics/freshness.ts';
 import { identityParts, isAnonymous } from '../../semantics/identity.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
-import { formatContentRange, formatRange, type RangeSpec, selectRanges } from '../../semantics/range.ts';
+import { formatContentRange, formatRange, hasOtherUnit, type RangeSpec, selectRanges } from '../../semantics/range.ts';
 import { decideReuse, isForAll, type ReuseDecision, type ReuseInput } from '../../semantics/reuse.ts';
 import { strongValidator } from '../../semantics/validator.ts';
 import { comparePreference, matchesVariant, variantDifferences } from '../../semantics/vary.ts';
@@ -65,19 +65,29 @@ export function decideBypass({
   request,
   policy,
   client,
-}: Pick<Inquiry, 'request' | 'policy' | 'client'>): 'connection-auth' | 'method' | 'bypass' | 'request' | undefined {
+}: Pick<Inquiry, 'request' | 'policy' | 'client'>):
+  | 'connection-auth'
+  | 'method'
+  | 'bypass'
+  | 'request'
+  | 'range-unit'
+  | undefined {
   const isBound = request.connection?.owners?.has(client) === true;
   if (isBound || hasConnectionCredentials(request.fields)) return 'connection-auth';
   if (!policy.isEnabled || meetsBypass(request, policy.bypass)) return 'bypass';
   if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
   if (request.body !== undefined) return 'bypass';
   const { noStore, onlyIfCached } = readRequestDirectives(request.fields, policy);
-  // A request with only-if-cached brings no response that no-store could keep from being stored (RFC 9111 §5.2.1.7).
-  return noStore && !onlyIfCached ? 'request' : undefined;
+  // A request with only-if-cached brings no response that no-store could keep from being stored (RFC 9111 §5.2.1.7), or that a range
+  // in another unit could select: such a range may be ignored (RFC 9110 §14.2).
+  if (onlyIfCached) return undefined;
+  if (hasOtherUnit(request.fields)) return 'range-unit';
+  return noStore ? 'request' : undefined;
 }
 
 /** Returns why a request that bypasses the cache is forwarded (RFC 9211 §2.2). */
 export function forwardReasonOf(bypass: NonNullable<ReturnType<typeof decideBypass>>): 'method' | 'bypass' | 'request' {
+  if (bypass === 'range-unit') return 'request';
   return bypass === 'connection-auth' ? 'bypass' : bypass;
 }
 

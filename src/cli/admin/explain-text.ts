@@ -276,6 +276,7 @@ const decisions: Readonly<Record<string, string>> = {
   'pass connection-auth':
     'its origin authenticates connections (NTLM, Negotiate): the client has one of its own, and nothing is stored',
   'pass bypass': 'the route sends it past the cache',
+  'pass range-unit': 'its Range is in another unit than bytes, which only the application knows',
   'pass request': 'the request forbids storing its response',
   'pass unshared': 'a recent response could not be shared, so requests pass for a while (hit-for-pass)',
   'pass few-uses': 'it was not requested often enough to be stored',
@@ -315,6 +316,7 @@ const refusals: Readonly<Record<string, string>> = {
   part: 'it is a part that cannot be combined with others',
   private: 'it has private',
   provoked: 'it is an error that fields of the request may have provoked',
+  'range-unit': 'it answers a Range in another unit than bytes',
   request: 'the request has no-store',
   'lease-unavailable': 'another worker was fetching it, and could not be reached',
   'set-cookie': 'it has Set-Cookie (cache.setCookie)',
@@ -342,7 +344,7 @@ const ignored: Readonly<Record<string, string>> = {
   status: 'it applies to a 200 only',
   'too-long': 'it is too long',
   'too-many': 'it has too many ranges',
-  'unknown-unit': 'its unit is unknown',
+  'unknown-unit': 'its unit is not bytes, so it is left to the application',
 };
 
 /** Says whether a Range field is obeyed, or why it is ignored. */

@@ -444,7 +444,7 @@ function findCaching({ whole }: Observations, policy: StoringPolicy): Finding[] 
       found: decision.reason,
       isLack: true,
       fact: `not stored: ${describeRefusal(decision.reason)}`,
-      remedy: 'passes it on each time; a single range is cut out of it on the way',
+      remedy: 'passes it on each time; ranges are cut out of it on the way',
       ...(decision.reason === 'no-freshness' ? { options: ['cache.defaultTtlSeconds'] } : {}),
     },
   ];
