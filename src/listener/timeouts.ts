@@ -167,6 +167,9 @@ export interface ConnectionSnapshot {
 /** The exceeded limit: the time for a request, or the time without any byte in either direction. */
 type Passed = 'request' | 'quiet' | undefined;
 
+/** A client that has ended its side counts as gone where it gets nothing for this time, in milliseconds. */
+const halfClosedMs = 10_000;
+
 /** Time limits, as numbers of checks; Infinity for no limit. */
 export class Timeouts {
   /** The time between two checks, in milliseconds. */
@@ -175,6 +178,7 @@ export class Timeouts {
   readonly requestLooks: number;
   readonly keptLooks: number;
   readonly idleLooks: number;
+  readonly halfClosedLooks: number;
 
   constructor({ headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs }: ListenerLimits) {
     const requestLimits = [headersTimeoutMs, requestTimeoutMs].filter((limitMs) => limitMs > 0);
@@ -189,6 +193,7 @@ export class Timeouts {
     this.requestLooks = looks(requestTimeoutMs);
     this.keptLooks = looks(keptMs);
     this.idleLooks = looks(idleTimeoutMs);
+    this.halfClosedLooks = Math.min(looks(halfClosedMs), this.idleLooks);
   }
 }
 
@@ -199,6 +204,8 @@ export class ConnectionWatch {
   #requestLooks = 0;
   #progress = -1;
   #quietLooks = 0;
+  #taken = -1;
+  #silentLooks = 0;
 
   constructor(timeouts: Timeouts) {
     this.#timeouts = timeouts;
@@ -213,6 +220,16 @@ export class ConnectionWatch {
     this.#progress = progress;
     if (isArriving && this.#requestLooks >= (waiting === 'body' ? requestLooks : headLooks)) return 'request';
     return this.#quietLooks >= (waiting === 'next' ? keptLooks : idleLooks) ? 'quiet' : undefined;
+  }
+
+  /**
+   * Checks a client that has ended its side, and may still read (RFC 9293 §3.6). It is gone where it gets nothing for a while: one that has
+   * closed the connection looks the same until something is sent. `taken` counts the bytes that it has got.
+   */
+  isGone(taken: number, isClientsTurn: boolean): boolean {
+    this.#silentLooks = isClientsTurn || taken !== this.#taken ? 0 : this.#silentLooks + 1;
+    this.#taken = taken;
+    return this.#silentLooks >= this.#timeouts.halfClosedLooks;
   }
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
-import { itWithResets, openListener, streamResponse, textResponse, usually } from '../support/proxies/open-listener.ts';
+import { itHalfClosed, openListener, streamResponse, textResponse, usually } from '../support/proxies/open-listener.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -198,8 +198,21 @@ describe('a client that leaves', () => {
     expect(signals[0]?.aborted).toBe(false);
   });
 
-  it('that ends its side only, before the response is ready, counts as gone', async () => {
-    await using listener = await openListener(() => new Promise(() => {}));
+  itHalfClosed('that ends its side only gets the response that is ready later', async () => {
+    const ready = Promise.withResolvers<ProxyResponse>();
+    await using listener = await openListener(() => ready.promise);
+    await using client = await listener.connect();
+    client.send(get);
+    client.end();
+    await expect.poll(() => listener.requests.length).toBe(1);
+    expect(listener.requests[0]?.signal.aborted).toBe(false);
+    ready.resolve(textResponse('late'));
+    expect((await client.response())?.body.toString()).toBe('late');
+    expect(await client.rest()).toBe('');
+  });
+
+  itHalfClosed('that ends its side only, and gets nothing for a while, counts as gone', async () => {
+    await using listener = await openListener(() => new Promise(() => {}), { limits: { idleTimeoutMs: 100 } });
     await using client = await listener.connect();
     client.send(get);
     await expect.poll(() => listener.requests.length).toBe(1);
@@ -208,7 +221,24 @@ describe('a client that leaves', () => {
     await expect.poll(() => signal?.aborted).toBe(true);
   });
 
-  itWithResets('that ends its side only, during a body that ends with the connection, sees a reset', async () => {
+  it('that closes the connection counts as gone at the next bytes', async () => {
+    const producer = new Producer();
+    const release = Promise.withResolvers<void>();
+    async function* endless(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('first');
+      await release.promise;
+      for (; ; await new Promise(setImmediate)) yield Buffer.from('more');
+    }
+    await using listener = await openListener(() => producer.response(endless(), undefined));
+    const client = await listener.connect();
+    client.send(get);
+    await client.head();
+    await client[Symbol.asyncDispose]();
+    release.resolve();
+    await expect.poll(() => producer.deliveries).toMatchObject([gone]);
+  });
+
+  itHalfClosed('that ends its side only, during a body that ends with the connection, gets all of it', async () => {
     const producer = new Producer();
     const release = Promise.withResolvers<void>();
     async function* halves(): AsyncGenerator<Uint8Array> {
@@ -222,8 +252,9 @@ describe('a client that leaves', () => {
     await client.head();
     await client.take(5);
     client.end();
-    expect(await client.closed).toBe('ECONNRESET');
-    expect(producer.deliveries).toEqual([{ bytesSent: 5, ...gone }]);
+    release.resolve();
+    expect(await client.rest()).toBe('second');
+    await expect.poll(() => producer.deliveries).toEqual([{ bytesSent: 11, complete: true }]);
   });
 });
 

@@ -96,6 +96,9 @@ export class TlsHandshaker {
       socket.resetAndDestroy();
       return secure;
     };
+    // From here on the protocol decides about a client that ends its side.
+    secure.allowHalfOpen = true;
+    socket.allowHalfOpen = true;
     end.onSecure(secure);
   }
 }

@@ -86,6 +86,8 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
   #held: PartialHead | undefined;
   /** The request body that is being received. Its exchange may already be over. */
   #body: RequestBody | undefined;
+  /** Whether the client has ended its side. */
+  #isHalfClosed = false;
   /** Number of requests that have begun. */
   #requests = 0;
   #watch: ConnectionWatch | undefined;
@@ -131,11 +133,14 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
     this.#body = body;
   }
 
-  /** Handles the client's FIN. A client that ends its side before its responses are complete counts as gone. */
+  /**
+   * Handles the client's FIN. A client may end its side when it has sent its requests, and still reads their responses (RFC 9112
+   * §9.6). One that has closed the connection answers the next bytes with a reset, and counts as gone where none come for a while.
+   */
   receiveEnd(): void {
-    const { isMade, isCloseDelimited, length } = this.#pipeline;
-    if (this.#held !== undefined || this.#body !== undefined || (isCloseDelimited && !isMade)) this.cut();
-    else if (isMade && length > 0) this.finish();
+    this.#isHalfClosed = true;
+    if (this.#held !== undefined || this.#body !== undefined) this.cut();
+    else if (this.#pipeline.length > 0) this.finish();
     else this.end();
   }
 
@@ -219,6 +224,10 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
   look(): void {
     if (this.#stage === 'tunnel') return;
     this.#watch ??= new ConnectionWatch(this.context.timeouts);
+    if (this.#isHalfClosed && this.#stage !== 'ended') {
+      if (this.#watch.isGone(takenBytes(this), this.#pipeline.isWaitingForClient)) this.cut();
+      return;
+    }
     const passed = this.#watch.look({
       waiting: this.#waiting,
       requests: this.#requests,

@@ -198,6 +198,11 @@ export function streamResponse(
   return { status: 200, fields: [], body: { kind: 'stream', sizeBytes, stream }, ...rest };
 }
 
+/** Declares a test of clients that end their side and read on, unless the listener is Node's own server, which ends its side too. */
+export function itHalfClosed(name: string, test: () => Promise<void>): void {
+  if (usually.carrier !== 'node-http') it(name, test);
+}
+
 /** Declares a test that needs resets, unless the carrier is a Unix socket, which has none. */
 export function itWithResets(name: string, test: () => Promise<void>): void {
   if (usually.hasResets) it(name, test);
