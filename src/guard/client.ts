@@ -146,6 +146,8 @@ function walkBack(nodes: readonly string[], isTrusted: PeerList): readonly strin
 
 function senderName(node: string): string {
   const name = plainAddress(nodeName(node));
+  // RFC 5952: one form of an address, by which access rules, limits and origins know it.
+  if (isIPv6(name)) return new SocketAddress({ address: name, family: 'ipv6' }).address;
   return isAddress(name) || isHiddenNode(name) ? name : 'unknown';
 }
 

@@ -198,6 +198,8 @@ class Attempt {
     this.#route.hold?.report('well', 'it opened a tunnel');
     const { socket } = this.#client;
     answer.headers = withUpgrade(endToEndFields(answer));
+    // http-proxy-3 writes the head as a text: each character of it is a byte (RFC 9110 §5.5).
+    socket.setDefaultEncoding('latin1');
     // Every byte of either direction passes the client's socket.
     const { idleTimeoutMs = 0 } = this.#route;
     const endWatch = watchSilence(socket, idleTimeoutMs, this.#after, () => {

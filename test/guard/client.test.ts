@@ -94,6 +94,8 @@ describe('identify by X-Forwarded-*', () => {
     [['X-Forwarded-For: 198.51.100.66', 'X-Forwarded-For: 192.0.2.7'], `192.0.2.7 [192.0.2.7] ${asIs}`],
     [['X-Forwarded-For: 10.0.0.3, 10.0.0.2'], `10.0.0.3 [10.0.0.3 10.0.0.2] ${asIs}`],
     // Ports, brackets, and notations of addresses.
+    [['X-Forwarded-For: 2001:DB8:0:0:0::1'], `2001:db8::1 [2001:db8::1] ${asIs}`],
+    [['X-Forwarded-For: 2001:db8:0:0:1:0:0:1'], `2001:db8::1:0:0:1 [2001:db8::1:0:0:1] ${asIs}`],
     [['X-Forwarded-For: 192.0.2.7:4711'], `192.0.2.7 [192.0.2.7] ${asIs}`],
     [['X-Forwarded-For: 2001:DB8::7'], `2001:db8::7 [2001:db8::7] ${asIs}`],
     [['X-Forwarded-For: [2001:db8::7]:4711, 2001:db8:ffff::2'], `2001:db8::7 [2001:db8::7 2001:db8:ffff::2] ${asIs}`],

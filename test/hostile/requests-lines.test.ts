@@ -59,7 +59,7 @@ judgeAll({
     ['HTTP/0.9 with fields', line('GET /x'), bad],
     ['HTTP/0.9 by name', line('GET /x HTTP/0.9'), bad],
     ['HTTP/1.0', line('GET /x HTTP/1.0'), passedLast('GET /x', '', 'via: 1.0 edge')],
-    ['HTTP/1.2', line('GET /x HTTP/1.2'), bad],
+    ['HTTP/1.2, which counts as 1.1', line('GET /x HTTP/1.2'), passed('GET /x')],
     ['HTTP/1.10', line('GET /x HTTP/1.10'), bad],
     ['HTTP/1.', line('GET /x HTTP/1.'), bad],
     ['HTTP/1', line('GET /x HTTP/1'), bad],

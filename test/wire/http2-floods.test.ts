@@ -164,6 +164,21 @@ describe('a flood of', () => {
 });
 
 describe('a connection goes on after', () => {
+  it('a page of 60 pictures that is reloaded twice a second, before any picture comes', async () => {
+    let now = 0;
+    await using listener = await openH2Server(() => new Promise(() => {}), { now: () => now });
+    await using client = await listener.connect();
+    for (let reload = 0; reload < 100; reload += 1) {
+      const streams = Array.from({ length: 60 }, (_, at) => 2 * (60 * reload + at) + 1);
+      for (const stream of streams) client.send(headers(stream));
+      for (const stream of streams) client.send(reset(stream));
+      await expect.poll(() => listener.requests.length).toBe(60 * (reload + 1));
+      now += 500;
+    }
+    expect(await client.roundTrip()).toBe(true);
+    expect(client.goawayCode).toBeUndefined();
+  });
+
   it('a thousand streams that are reset over 100 seconds', async () => {
     let now = 0;
     await using listener = await openH2Server(() => new Promise(() => {}), { now: () => now });

@@ -53,6 +53,19 @@ describe('a request', () => {
     expect(request?.peer.address).toBe('127.0.0.1');
   });
 
+  it.each<[host: string, status: number]>([
+    ['a:80', 200],
+    ['A', 200],
+    ['a:443', 400],
+    ['b', 400],
+  ])('with Host %s beside the authority "a" gets %i', async (host, status) => {
+    await using server = await openH2Server(() => textResponse('well'));
+    await using client = await server.connect();
+    client.request(1, getFields('/', [['host', host]]));
+    await client.whenOver(1);
+    expect(client.outcome(1).status).toBe(status);
+  });
+
   it('has a body, of known length where it has Content-Length', async () => {
     await using server = await openH2Server(async ({ body, bodySizeBytes }) => {
       const chunks: Uint8Array[] = [];

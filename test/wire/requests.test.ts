@@ -39,6 +39,7 @@ const rows: readonly Row[] = [
   ['OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n', { method: 'OPTIONS', authority: 'a', target: '*' }],
   ['OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n', { method: 'OPTIONS', authority: 'b', target: '*', host: 'b' }],
   ['OPTIONS http://b/ HTTP/1.1\r\nHost: a\r\n\r\n', { method: 'OPTIONS', authority: 'b', target: '/', host: 'b' }],
+  ['GET / HTTP/1.2\r\nHost: a\r\n\r\n', { authority: 'a', target: '/', version: '1.1' }],
   ['GET / HTTP/1.0\r\n\r\n', { authority: '', target: '/', version: '1.0' }],
   ['GET / HTTP/1.0\r\nHost: a\r\n\r\n', { authority: 'a', target: '/', version: '1.0' }],
   ['\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n', { authority: 'a', target: '/' }],

@@ -48,6 +48,26 @@ describe('a tunnel', () => {
     expect(listener.requests).toEqual([]);
   });
 
+  it('carries fields whose values are any bytes, both ways', async () => {
+    const name = 'X-Name: f\xc3\xb6r \xfc';
+    const url = await rawOrigin((socket) => {
+      socket.once('data', (head) => {
+        const sent = /X-Name: (.*)/i.exec(head.toString('latin1'))?.[1] ?? '';
+        const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${accept}\r\n`;
+        socket.write(`HTTP/1.1 101 Switching Protocols\r\n${fields}${name}\r\nX-Seen: ${sent}\r\n\r\n`, 'latin1');
+      });
+    });
+    const sent: Fields = [...sentFields, ['x-name', 'f\xc3\xb6r \xfc']];
+    await using listener = await openTunnelListener(() => ({ url, target: '/', fields: sent }));
+    await using client = await listener.connect();
+    client.send(handshake);
+    const head = await client.head();
+    expect(head?.lines.filter(([each]) => /^x-/i.test(each)).map(([, value]) => value)).toEqual([
+      'f\xc3\xb6r \xfc',
+      'f\xc3\xb6r \xfc',
+    ]);
+  });
+
   it('carries the bytes that the client sends with its handshake', async () => {
     const origin = await echoOrigin();
     await using listener = await openTunnelListener(routeTo(origin.url));

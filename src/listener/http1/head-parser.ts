@@ -15,9 +15,9 @@ const quotedString = String.raw`"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\
 
 /**
  * A request line (RFC 9112 §3) with its line end: one space on each side of the target, only visible ASCII in the target, `HTTP` in
- * capitals, and version 1.0 or 1.1 (§2.3).
+ * capitals, and major version 1. A higher minor version than 1 counts as 1.1 (RFC 9110 §2.5).
  */
-const requestLineGrammar = String.raw`${token} [\x21-\x7e]+ HTTP/1\.[01]\r\n`;
+const requestLineGrammar = String.raw`${token} [\x21-\x7e]+ HTTP/1\.[0-9]\r\n`;
 
 /**
  * Field lines and the empty line after them: no white space before the colon (RFC 9112 §5.1), no line folding (§5.2), no control
@@ -48,7 +48,7 @@ const besideTargetBytes = 1024;
 const toMinorVersion = ' HTTP/1.'.length;
 const toLineEnd = ' HTTP/1.1\r\n'.length;
 
-const digitOne = 0x31;
+const digitZero = 0x30;
 const tab = 0x09;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
@@ -218,7 +218,7 @@ function splitRequestLine(text: string, start: number): RequestLine {
     // A constant for most requests: V8 caches its hash, so that later look-ups by method are fast.
     method: text.startsWith('GET ') ? 'GET' : text.slice(0, methodEnd),
     target: text.slice(methodEnd + 1, targetEnd),
-    version: text.charCodeAt(targetEnd + toMinorVersion) === digitOne ? '1.1' : '1.0',
+    version: text.charCodeAt(targetEnd + toMinorVersion) === digitZero ? '1.0' : '1.1',
     end: start + targetEnd + toLineEnd,
   };
 }

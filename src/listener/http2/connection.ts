@@ -896,9 +896,12 @@ function withoutPadding(flags: number, bytes: Buffer, start: number, end: number
   return [from, to];
 }
 
-/** Allowed resets: a burst per permitted concurrent stream, and a number per second. */
+/**
+ * Allowed resets: a burst per permitted concurrent stream, and a number per second. A browser cancels all pictures of a page at each
+ * reload: 60 twice a second are no flood. A flood is thousands a second.
+ */
 const resetsPerStream = 4;
-const resetsPerSecond = 33;
+const resetsPerSecond = 200;
 
 /** Allowed bytes without content or a request: a burst, and a number per second. */
 const idleBytes = 1024 * 1024;

@@ -1,6 +1,7 @@
 /** Turns the header list of an HTTP/2 stream (RFC 9113 §8.3.1) into a request head, or a refusal. */
 
 import { fieldLines, fieldValue } from '../../http/fields.ts';
+import { normaliseAuthority } from '../../routing/target.ts';
 import type { RequestHead } from '../listener.ts';
 import {
   fieldsSize,
@@ -38,7 +39,7 @@ export function receiveHttp2Head(section: FieldSection, context: ReceptionContex
   const sizeBytes = fieldsSize(list.fields);
   if (sizeBytes > limits.fieldsBytes) return refused('fields_too_large', `${sizeBytes} bytes`);
 
-  const fault = section.fault ?? list.fault ?? schemeFault(list.scheme, scheme) ?? authorityFault(list);
+  const fault = section.fault ?? list.fault ?? schemeFault(list.scheme, scheme) ?? authorityFault(list, scheme);
   if (fault !== undefined) return refused('malformed_request', fault);
   if (method === undefined || !methodName.test(method)) return refused('malformed_request', 'no valid method');
   const reading = readTarget(method, path ?? '', scheme);
@@ -86,14 +87,18 @@ function schemeFault(sent: string | undefined, scheme: 'http' | 'https'): string
   return isServed ? undefined : `the scheme is not ${scheme}`;
 }
 
-/** Checks the authority (RFC 9113 §8.3.1): Host may accompany or replace `:authority`, and must not differ from it. */
-function authorityFault({ authority, fields }: HeaderList): string | undefined {
+/**
+ * Checks the authority (RFC 9113 §8.3.1): Host may accompany or replace `:authority`, and must not name another one. The port of the
+ * scheme may be in one of them only (RFC 9110 §4.2.3).
+ */
+function authorityFault({ authority, fields }: HeaderList, scheme: 'http' | 'https'): string | undefined {
   const hosts = fieldLines(fields, 'host');
   const [host] = hosts;
   if (hosts.length > 1) return 'more than one Host';
   const named = authority ?? host;
   if (named === undefined) return 'no authority';
   if (!isAuthority(named)) return 'the authority is invalid';
-  if (host !== undefined && host.toLowerCase() !== named.toLowerCase()) return 'Host differs from the authority';
+  const differs = host !== undefined && normaliseAuthority(host, scheme) !== normaliseAuthority(named, scheme);
+  if (differs) return 'Host differs from the authority';
   return undefined;
 }

@@ -178,8 +178,8 @@ describe('a malformed head', () => {
       line('GET /\r HTTP/1.1'),
       line('GET /\n HTTP/1.1'),
     ],
-    'RFC 9112 §2.3: a version is HTTP/1.0 or HTTP/1.1': [
-      ...['HTTP/0.9', 'HTTP/1.2', 'HTTP/2.0', 'HTTP/3', 'HTTP/1', 'HTTP/1.', 'HTTP/.1', 'HTTP/1.10', 'HTTP/1.1.1'],
+    'RFC 9112 §2.3: a version is HTTP/1 and one digit': [
+      ...['HTTP/0.9', 'HTTP/2.0', 'HTTP/3', 'HTTP/1', 'HTTP/1.', 'HTTP/.1', 'HTTP/1.10', 'HTTP/1.1.1'],
       ...['HTTP/01.1', 'HTTP/1.01', 'HTTP/11', 'HTTP/1,1', 'HTTP/+1.1', 'HTTP/ 1.1', 'HTTP /1.1', 'HTTP1.1', 'HTTP/'],
       ...[
         'http/1.1',
