@@ -173,6 +173,7 @@ const notForEachRequest = new Set([
   'listener/http1/connection.ts',
   'listener/accept/open-listener.ts',
   'listener/accept/tls.ts',
+  'origin/early-answer.ts',
   'origin/tls-closure.ts',
   'origin/undici-parser.ts',
 ]);
@@ -300,7 +301,7 @@ describe('the architecture of src', () => {
         ({ file }) => !/^(embed|listener|admin|fleet|cli\/demo|cli\/admin|cli\/doctor|cli\/warm)\//.test(file.name),
       )
       // Connections to origins.
-      .filter(({ file }) => !/^origin\/(http2\/[\w-]+|undici-origin|tls-closure)\.ts$/.test(file.name))
+      .filter(({ file }) => !/^origin\/(http2\/[\w-]+|undici-origin|early-answer|tls-closure)\.ts$/.test(file.name))
       .filter(({ file }) => !/^(config\/address|guard\/client)\.ts$/.test(file.name))
       .map(({ file, specifier }) => `${file.name} → ${specifier}`);
     expect(strays).toEqual([]);

@@ -39,7 +39,7 @@ const retries = z
     attempts: countOption(0, 10)
       .default(2)
       .describe(
-        'How often a request is sent again, to another origin if there is one. Where no response arrived: requests with an idempotent method and no body, and all requests that were not sent at all. After 502, 503 or 504, where there is another origin: GET and HEAD.',
+        'How often a request is sent again, to another origin if there is one. Where no response arrived: requests with an idempotent method, and all requests that were not sent or not processed; with a body if no more than 64 KiB of it were sent. After 502, 503 or 504, where there is another origin: GET and HEAD.',
       ),
     budgetPercent: countOption(0, 100)
       .default(20)

@@ -1,5 +1,6 @@
 /** Checks that an origin closed TLS in order (RFC 9112 §9.8): only then is a body complete that ends with its connection. */
 
+import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { getSystemErrorName } from 'node:util';
 
@@ -32,7 +33,7 @@ export class TlsTruncation extends Error {
 export function requireCloseNotify(socket: TLSSocket): void {
   const push = socket.push.bind(socket);
   socket.push = (chunk, encoding) => {
-    if (chunk === null && !isClosedInOrder(socket as unknown as Handles)) failAtEnd(socket);
+    if (chunk === null && !isClosedInOrder(socket as unknown as Handles)) failAtEnd(socket, new TlsTruncation());
     return push(chunk, encoding);
   };
 }
@@ -50,11 +51,11 @@ function isClosedInOrder(socket: Handles): boolean {
 }
 
 /** Turns the `end` event, which follows the bytes that are still unread, into an error. */
-function failAtEnd(socket: TLSSocket): void {
+export function failAtEnd(socket: Socket, error: Error): void {
   const emit = socket.emit.bind(socket) as (name: string | symbol, ...args: unknown[]) => boolean;
   socket.emit = (name: string | symbol, ...args: unknown[]): boolean => {
     if (name !== 'end') return emit(name, ...args);
-    socket.destroy(new TlsTruncation());
+    socket.destroy(error);
     return true;
   };
 }

@@ -19,6 +19,7 @@ import { type Fields, wireFieldName } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { hasConnectionCredentials } from '../semantics/connection-auth.ts';
 import { ConnectionQueue } from './connection-queue.ts';
+import { readBeforeWriteErrors } from './early-answer.ts';
 import { OriginExchange } from './exchange.ts';
 import { type ConnectedOrigin, hostOfOrigin, type OriginRequest, type OriginResponse, socketPathOf } from './origin.ts';
 import { requireCloseNotify } from './tls-closure.ts';
@@ -326,6 +327,7 @@ function createConnector(options: UndiciOriginOptions, spare?: SpareConnection):
   return ({ servername: _servername, ...target }, callback) => {
     const spareSocket = spare?.take();
     if (spareSocket !== undefined) {
+      readBeforeWriteErrors(spareSocket);
       if (options.requiresCloseNotify) requireCloseNotify(spareSocket);
       return queueMicrotask(() => callback(null, spareSocket));
     }
@@ -335,6 +337,7 @@ function createConnector(options: UndiciOriginOptions, spare?: SpareConnection):
       if (error !== null) return callback(error, null);
       reading?.attach(socket);
       socket.on('error', hideReset);
+      readBeforeWriteErrors(socket);
       if (isTls && options.requiresCloseNotify) requireCloseNotify(socket as TLSSocket);
       callback(null, socket);
     });

@@ -278,7 +278,7 @@ describe('an origin that goes away', () => {
   it.each<[name: string, play: (exchange: FrameExchange) => void]>([
     ['GOAWAY that leaves them out', ({ send }) => send(frame('goaway', 0, 0, uint32(0, 0)))],
     ['REFUSED_STREAM', ({ send, stream }) => send(frame('reset', 0, stream, uint32(7)))],
-  ])('gets requests again after %s, whatever their method', async (_name, play) => {
+  ])('gets requests again after %s, whatever their method, and with the body that was sent', async (_name, play) => {
     await using server = await openFrameOrigin({}, play, answer);
     const group = createOriginGroup({
       members: [{ url: new URL(server.url), origin: open(server.url), host: undefined }],
@@ -289,8 +289,58 @@ describe('an origin that goes away', () => {
       random: () => 0.5,
       onHealth: () => undefined,
     });
-    expect(await textOf(group.fetch(originRequest({ method: 'POST' })))).toBe('good');
+    const body = {
+      async *[Symbol.asyncIterator]() {
+        yield Buffer.from('body');
+      },
+      close() {},
+    };
+    expect(await textOf(group.fetch(originRequest({ method: 'POST', body, bodySizeBytes: 4 })))).toBe('good');
     expect(server.exchanges.length).toBe(2);
+    await group.close();
+  });
+
+  it('gets an upload again after REFUSED_STREAM, though some of its body was sent', async () => {
+    const whole = 'the beginning, and the rest of it';
+    const rest = Promise.withResolvers<void>();
+    let streams = 0;
+    await using server = await openHttp2Server({}, (stream) => {
+      streams += 1;
+      const isFirst = streams === 1;
+      const chunks: Buffer[] = [];
+      stream.on('error', () => {});
+      stream.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        if (isFirst) stream.close(7);
+        else rest.resolve();
+      });
+      stream.on('end', () => {
+        if (isFirst) return;
+        stream.respond({});
+        stream.end(Buffer.concat(chunks));
+      });
+    });
+    const group = createOriginGroup({
+      members: [{ url: new URL(server.url), origin: open(server.url), host: undefined }],
+      choice: 'first',
+      retries: { attempts: 1, budgetPercent: 0 },
+      health: { failures: 1, restMs: 1 },
+      clock: realClock,
+      random: () => 0.5,
+      onHealth: () => undefined,
+    });
+    const body = {
+      async *[Symbol.asyncIterator]() {
+        yield Buffer.from(whole.slice(0, 13));
+        // The rest comes from the client only when the second attempt is under way.
+        await rest.promise;
+        yield Buffer.from(whole.slice(13));
+      },
+      close() {},
+    };
+    const request = originRequest({ method: 'POST', body, bodySizeBytes: whole.length });
+    expect(await textOf(group.fetch(request))).toBe(whole);
+    expect(streams).toBe(2);
     await group.close();
   });
 

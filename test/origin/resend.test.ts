@@ -44,7 +44,7 @@ describe('without a body', () => {
     const resent = (hasOther: boolean) =>
       methods
         .filter((method) =>
-          mayResend(attempt, { request: originRequest({ method }), isAnswered: false, isBodyTouched: false, hasOther }),
+          mayResend(attempt, { request: originRequest({ method }), isAnswered: false, isBodyKept: true, hasOther }),
         )
         .join(' ');
     expect({ other: resent(true), lone: resent(false) }).toEqual({ other, lone });
@@ -52,17 +52,20 @@ describe('without a body', () => {
 });
 
 describe('with a body', () => {
-  it.each<[name: string, attempt: Attempt, isBodyTouched: boolean, want: boolean]>([
-    ['refused', unsent('origin_refused'), false, true],
-    ['refused, the body touched', unsent('origin_refused'), true, false],
-    ['a stream that was refused', unsent('origin_reset'), false, true],
-    ['a stream that was refused, the body touched', unsent('origin_reset'), true, false],
-    ['broken off, the body touched', sent('origin_reset'), true, false],
-    ['broken off', sent('origin_reset'), false, false],
-    ['503', status(503), true, false],
-  ])('%s', (_name, attempt, isBodyTouched, want) => {
-    const request = originRequest({ method: 'PUT', body });
-    expect(mayResend(attempt, { request, isAnswered: false, isBodyTouched, hasOther: true })).toBe(want);
+  it.each<[name: string, attempt: Attempt, isBodyKept: boolean, sentAgain: string]>([
+    ['refused', unsent('origin_refused'), true, 'PUT POST'],
+    ['refused, more read than is kept', unsent('origin_refused'), false, ''],
+    ['a stream that was refused', unsent('origin_reset'), true, 'PUT POST'],
+    ['a stream that was refused, more read than is kept', unsent('origin_reset'), false, ''],
+    ['broken off', sent('origin_reset'), true, 'PUT'],
+    ['broken off, more read than is kept', sent('origin_reset'), false, ''],
+    ['no answer in time', sent('origin_timeout'), true, ''],
+    ['503', status(503), true, ''],
+  ])('%s', (_name, attempt, isBodyKept, sentAgain) => {
+    const resent = ['PUT', 'POST'].filter((method) =>
+      mayResend(attempt, { request: originRequest({ method, body }), isAnswered: false, isBodyKept, hasOther: true }),
+    );
+    expect(resent.join(' ')).toBe(sentAgain);
   });
 });
 
@@ -71,7 +74,7 @@ describe('nothing is sent again', () => {
     'once the client has received something: %#',
     (attempt) => {
       const request = originRequest();
-      expect(mayResend(attempt, { request, isAnswered: true, isBodyTouched: false, hasOther: true })).toBe(false);
+      expect(mayResend(attempt, { request, isAnswered: true, isBodyKept: true, hasOther: true })).toBe(false);
     },
   );
 
@@ -79,7 +82,7 @@ describe('nothing is sent again', () => {
     'for a client that has left: %#',
     (attempt) => {
       const request = originRequest({ signal: AbortSignal.abort() });
-      expect(mayResend(attempt, { request, isAnswered: false, isBodyTouched: false, hasOther: true })).toBe(false);
+      expect(mayResend(attempt, { request, isAnswered: false, isBodyKept: true, hasOther: true })).toBe(false);
     },
   );
 });

@@ -149,7 +149,7 @@ class Group implements OriginGroup {
       const attempt = await (this.#isMany ? this.#send(member, sent) : send(member.origin, sent));
       const mayBeAgain = () => {
         const hasOther = this.#members.some((each) => !tried.includes(each) && each.health.mayAsk);
-        return mayResend(attempt, { request, isAnswered, isBodyTouched: body?.isTouched === true, hasOther });
+        return mayResend(attempt, { request, isAnswered, isBodyKept: body?.isKept !== false, hasOther });
       };
       if (!isGood(attempt) && resends < this.#attempts && mayBeAgain() && this.#budget.take()) {
         if (attempt.kind === 'response') attempt.response.body.close();

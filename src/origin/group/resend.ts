@@ -1,7 +1,6 @@
 /**
  * Decides which requests are sent again after which failures (RFC 9110 §9.2.2), and how many: a share of the recent requests, so that
- * an origin in trouble does not get ever more of them. `ReusableBody` keeps the body of a request for another attempt, while none of it
- * was read.
+ * an origin in trouble does not get ever more of them. `ReusableBody` keeps the beginning of a request's body for another attempt.
  */
 
 import type { BodyStream } from '../../http/message.ts';
@@ -20,8 +19,8 @@ interface Situation {
   readonly request: Pick<OriginRequest, 'method' | 'body' | 'signal'>;
   /** Whether an interim response was passed on. */
   readonly isAnswered: boolean;
-  /** Whether some of the request's body was read. */
-  readonly isBodyTouched: boolean;
+  /** Whether the request has no body, or its body can be sent from its first byte again. */
+  readonly isBodyKept: boolean;
   /** Whether there is another origin that may be asked, and was not yet. */
   readonly hasOther: boolean;
 }
@@ -43,23 +42,23 @@ export function isOriginFault(error: unknown): boolean {
  * Checks whether a request may be sent again (RFC 9110 §9.2.2, RFC 9112 §9.3.1, RFC 9113 §8.7). Never after the client has received
  * something, or has left.
  *
- * A request on which the origin certainly has not acted may be sent again with any method, unless some of its body was read: to
- * another origin; or also to the same one, where the connection was reset or the origin refused the request. Where the connection
- * broke off before a response, only idempotent methods without a body. After a timeout, or a 502, 503 or 504, only GET and HEAD
- * without a body, and only to another origin.
+ * Never where more of the body was read than is kept. A request on which the origin certainly has not acted may be sent again with any
+ * method: to another origin; or also to the same one, where the connection was reset or the origin refused the request. Where the
+ * connection broke off before a response, only idempotent methods. After a timeout, or a 502, 503 or 504, only GET and HEAD without a
+ * body, and only to another origin.
  */
-export function mayResend(attempt: Attempt, { request, isAnswered, isBodyTouched, hasOther }: Situation): boolean {
-  if (isAnswered || request.signal.aborted) return false;
+export function mayResend(attempt: Attempt, { request, isAnswered, isBodyKept, hasOther }: Situation): boolean {
+  if (isAnswered || !isBodyKept || request.signal.aborted) return false;
   const onlyReads = (request.method === 'GET' || request.method === 'HEAD') && request.body === undefined;
   if (attempt.kind === 'response') return isFailureResponse(attempt.response) && onlyReads && hasOther;
 
   const { error } = attempt;
   if (!(error instanceof ProxyError)) return false;
   if (error instanceof OriginError && error.isUnsent) {
-    return !isBodyTouched && (hasOther || error.code === 'origin_reset');
+    return hasOther || error.code === 'origin_reset';
   }
   if (error.code === 'origin_timeout') return onlyReads && hasOther;
-  return error.code === 'origin_reset' && request.body === undefined && isIdempotentMethod(request.method);
+  return error.code === 'origin_reset' && isIdempotentMethod(request.method);
 }
 
 /** The length of a window, in milliseconds. */
@@ -113,64 +112,104 @@ export class ResendBudget {
   }
 }
 
-/** A request's body that stays usable when an attempt to send it fails before any of it was read. */
-export class ReusableBody implements BodyStream, AsyncIterator<Uint8Array> {
+/** So much of a body is kept until the response begins, in bytes. */
+const keptBytes = 64 * 1024;
+
+/**
+ * A request's body of which the beginning is kept, so that another attempt can send it. One attempt reads at a time; what an earlier one
+ * still waits for goes to the next.
+ */
+export class ReusableBody implements BodyStream {
   readonly #body: BodyStream;
   #chunks: AsyncIterator<Uint8Array> | undefined;
-  /** The first step, where `begun` has read it ahead; undefined again once it was returned. */
-  #first: Promise<IteratorResult<Uint8Array>> | undefined;
-  #isTouched = false;
-  #isKept = true;
+  /** The steps so far; undefined once they were more than is kept. */
+  #steps: Promise<IteratorResult<Uint8Array>>[] | undefined = [];
+  #sizeBytes = 0;
+  /** The number of attempts that have begun to read. */
+  #attempts = 0;
+  /** Whether there may be another attempt. */
+  #isOpen = true;
   #isUnwanted = false;
 
   constructor(body: BodyStream) {
     this.#body = body;
   }
 
-  /** Whether some of it was read. */
-  get isTouched(): boolean {
-    return this.#isTouched;
+  /** Whether another attempt can send it from its first byte. */
+  get isKept(): boolean {
+    return this.#steps !== undefined;
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
-    this.#isTouched = true;
+    this.#attempts += 1;
     // An earlier attempt may have closed the body.
     this.#isUnwanted = false;
-    return this;
+    return new BodyAttempt(this, this.#attempts);
   }
 
-  next(): Promise<IteratorResult<Uint8Array>> {
-    const first = this.#first;
-    this.#first = undefined;
-    return first ?? this.#iterator.next();
+  /** Returns a step of an attempt, counted from 0; the end where a later attempt reads. */
+  step(attempt: number, at: number): Promise<IteratorResult<Uint8Array>> {
+    if (attempt !== this.#attempts) return Promise.resolve({ done: true, value: undefined });
+    const known = this.#steps?.[at];
+    if (known !== undefined) return known;
+    this.#chunks ??= this.#body[Symbol.asyncIterator]();
+    const step = this.#chunks.next();
+    if (!this.#mayServeAgain) return step;
+    this.#steps?.push(step);
+    return step.then((result) => this.#count(result));
   }
 
-  async return(): Promise<IteratorResult<Uint8Array>> {
-    await this.#iterator.return?.();
-    return { done: true, value: undefined };
+  /** An attempt reads no more. */
+  async leave(attempt: number): Promise<void> {
+    if (attempt === this.#attempts && !this.#mayServeAgain) await this.#chunks?.return?.();
   }
 
-  /** Reads the first step ahead. It is kept for the attempt that sends it, so it does not touch the body. */
+  /** Reads the first step ahead. It is kept for the attempt that sends it. */
   async begun(): Promise<void> {
-    if (this.#isTouched) return;
-    this.#first ??= this.#iterator.next();
-    await this.#first;
+    if (this.#attempts === 0) await this.step(0, 0);
   }
 
   /** Has no effect while another attempt may send the body. */
   close(): void {
     this.#isUnwanted = true;
-    if (this.#isTouched || !this.#isKept) this.#body.close();
+    if (!this.#mayServeAgain) this.#body.close();
   }
 
   /** Called when there will be no other attempt. `isOver` closes the body. */
   release(isOver: boolean): void {
-    this.#isKept = false;
+    this.#isOpen = false;
     if (isOver || this.#isUnwanted) this.#body.close();
   }
 
-  get #iterator(): AsyncIterator<Uint8Array> {
-    this.#chunks ??= this.#body[Symbol.asyncIterator]();
-    return this.#chunks;
+  get #mayServeAgain(): boolean {
+    return this.#isOpen && this.#steps !== undefined;
+  }
+
+  #count(result: IteratorResult<Uint8Array>): IteratorResult<Uint8Array> {
+    this.#sizeBytes += result.done === true ? 0 : result.value.length;
+    if (this.#sizeBytes > keptBytes) this.#steps = undefined;
+    return result;
+  }
+}
+
+/** The body as one attempt reads it. */
+class BodyAttempt implements AsyncIterator<Uint8Array> {
+  readonly #body: ReusableBody;
+  readonly #attempt: number;
+  #at = 0;
+
+  constructor(body: ReusableBody, attempt: number) {
+    this.#body = body;
+    this.#attempt = attempt;
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    this.#at += 1;
+    return this.#body.step(this.#attempt, this.#at - 1);
+  }
+
+  async return(): Promise<IteratorResult<Uint8Array>> {
+    await this.#body.leave(this.#attempt);
+    return { done: true, value: undefined };
   }
 }
