@@ -3,8 +3,7 @@
 import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestModule } from 'vitest/node';
-import { createVitest } from 'vitest/node';
+import { type CliOptions, createVitest, type TestModule } from 'vitest/node';
 import { isApart } from '../suites.ts';
 import { copyCheckout, linkCopy } from '../support/processes/checkout.ts';
 import type { WireName } from '../support/wire/wire-names.ts';
@@ -25,14 +24,11 @@ const sound = 'sound';
 /** Tests that wait for what a fault has prevented fail after this time, in milliseconds. */
 const patienceMs = 30_000;
 
-/** Plants a fault in a copy of the checkout. Throws where the file does not have the text exactly once, or a test file is missing. */
-async function plantIn(copy: string, fault: PlantedFault): Promise<void> {
-  const path = join(copy, fault.file);
-  const planted = withFault(await readFile(path, 'utf8'), fault);
+/** Copies the sound copy with a fault. Throws where the file does not have the text exactly once, or a test file is missing. */
+async function plantIn(copy: string, soundCopy: string, fault: PlantedFault): Promise<void> {
+  linkCopy(soundCopy, copy, fault.file);
+  await writeFile(join(copy, fault.file), withFault(await readFile(join(soundCopy, fault.file), 'utf8'), fault));
   for (const test of fault.tests) await access(join(copy, 'test', test));
-  // The file is a link to that of the other copies.
-  await rm(path);
-  await writeFile(path, planted);
 }
 
 /** Runs the named tests of each fault with it, and all of them once without a fault. Throws where a fault cannot be planted. */
@@ -40,10 +36,7 @@ export async function runPlanted(faults: readonly PlantedFault[], options: Plant
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-planted-'));
   try {
     await copyCheckout(join(dir, sound));
-    for (const fault of faults) {
-      linkCopy(join(dir, sound), join(dir, fault.name));
-      await plantIn(join(dir, fault.name), fault);
-    }
+    for (const fault of faults) await plantIn(join(dir, fault.name), join(dir, sound), fault);
     await runProjects(dir, faults, options);
   } finally {
     await rm(dir, { recursive: true, force: true });
@@ -68,7 +61,7 @@ async function runProjects(dir: string, faults: readonly PlantedFault[], options
     const modules = own.flatMap(({ name }) => ended.get(name) ?? []);
     if (modules.length === own.flatMap(({ tests }) => tests).length) options.onOutcome(outcomeOf(fault, modules));
   };
-  const vitest = await createVitest({
+  const vitestOptions: CliOptions = {
     root: dir,
     config: false,
     watch: false,
@@ -96,7 +89,9 @@ async function runProjects(dir: string, faults: readonly PlantedFault[], options
         env: wire === undefined ? {} : { RANGEWAY_WIRE: wire },
       },
     })),
-  });
+  };
+  // The copies consist of links. Modules are known by the names of the links, so that imports stay within their copy.
+  const vitest = await createVitest(vitestOptions, { resolve: { preserveSymlinks: true } });
   options.signal.addEventListener('abort', () => void vitest.close(), { once: true });
   try {
     await vitest.start();

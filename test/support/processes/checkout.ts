@@ -1,7 +1,7 @@
 /** Copies of the checkout, for builds and for tests of changed sources. */
 
 import { execFile } from 'node:child_process';
-import { linkSync, mkdirSync, readdirSync, readlinkSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { cp, mkdir, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -22,13 +22,15 @@ export async function copyCheckout(to: string): Promise<void> {
   await symlink(join(projectDirectory, 'node_modules'), join(to, 'node_modules'));
 }
 
-/** Copies a copy, with hard links: a file of the new one must be replaced, and not written to. */
-export function linkCopy(from: string, to: string): void {
+/**
+ * Copies a copy, except for one file, in which the new one is to differ: of links to everything that does not lead to this file.
+ * Programs that follow links before they look for other files, as Node does by default, see the first copy there.
+ */
+export function linkCopy(from: string, to: string, file: string): void {
+  const [first = '', ...rest] = file.split('/');
   mkdirSync(to);
-  for (const entry of readdirSync(from, { withFileTypes: true })) {
-    const [source, target] = [join(from, entry.name), join(to, entry.name)];
-    if (entry.isDirectory()) linkCopy(source, target);
-    else if (entry.isSymbolicLink()) symlinkSync(readlinkSync(source), target);
-    else linkSync(source, target);
+  for (const name of readdirSync(from)) {
+    if (name !== first) symlinkSync(join(from, name), join(to, name));
+    else if (rest.length > 0) linkCopy(join(from, name), join(to, name), rest.join('/'));
   }
 }
