@@ -10,9 +10,16 @@ export type RangeMode = 'auto' | 'never' | 'always';
 
 /**
  * Why no parts of a URL are requested: the origin sent other bytes than it was asked for (`lie`), an answer that is none to a range
- * (`odd`), parts that cannot be combined (`uncombinable`), or parts with the status of the whole (`disguised`).
+ * (`odd`), parts that cannot be combined (`uncombinable`), parts with the status of the whole (`disguised`), or parts whose validator
+ * changes from one to the next (`unjoinable`).
  */
-export type RangeFault = 'lie' | 'odd' | 'uncombinable' | 'disguised';
+export type RangeFault = 'lie' | 'odd' | 'uncombinable' | 'disguised' | 'unjoinable';
+
+/**
+ * What else is remembered of a URL: it has refused a further part (`askedOnce`), it has given a part but not the whole (`partsOnly`),
+ * or it has refused a part and the whole (`refusesAll`).
+ */
+type Mark = 'askedOnce' | 'partsOnly' | 'refusesAll';
 
 /** A fault, and what was seen, for people: a sentence about the origin ("it ..."). */
 export interface RangeRefusal {
@@ -58,6 +65,17 @@ export interface RangeSupport {
   noteJoined(): void;
   /** Notes that a further part was refused, although an earlier one of the URL was sent. */
   noteAskedOnce(): void;
+  /**
+   * Notes a further part, or the whole in its place, with another validator than the earlier one had. A validator may belong to the
+   * part, or servers in turn may have different ones. `isPart`: a part came although If-Range did not hold.
+   */
+  noteUnjoinable(isPart: boolean): void;
+  /** Whether the URL has given a part, but not the whole: ranges of clients are passed on as they are. */
+  readonly givesPartsOnly: boolean;
+  notePartsOnly(): void;
+  /** Whether the URL has refused the whole, too, after it had refused a part a few seconds ago: it need not be asked twice again. */
+  readonly refusesAll: boolean;
+  noteRefusesAll(): void;
   /** Notes the whole in place of a requested part. One such resource says nothing about an origin that sends parts of others. */
   noteWhole(): void;
   /** Notes a part that cannot be combined with others. As `noteWhole`, but such a part is of no use at all. */
@@ -85,6 +103,12 @@ export interface RangeAbilityOptions {
 /** A fault counts for the whole origin once it was found at this many paths. */
 const pathsPerOrigin = 3;
 
+/** An origin has no parts that can be joined once the validators of this many paths have changed from part to part. */
+const unjoinablePaths = 2;
+
+/** How long a URL that has refused a part and the whole is not asked for both again, in milliseconds. */
+const refusesAllMs = 10_000;
+
 /** An origin that has refused further parts at this many paths is asked once for each. */
 const askedOncePaths = 2;
 
@@ -99,7 +123,11 @@ export function createRangeAbility(options: RangeAbilityOptions): RangeAbility {
 class LearntAbility implements RangeAbility {
   readonly #options: RangeAbilityOptions;
   readonly #refusals = new ExpiringMap<RangeRefusal>(maxUrls);
-  readonly #askedOnce = new ExpiringMap<true>(maxUrls);
+  readonly #marks: Readonly<Record<Mark, ExpiringMap<true>>> = {
+    askedOnce: new ExpiringMap(maxUrls),
+    partsOnly: new ExpiringMap(maxUrls),
+    refusesAll: new ExpiringMap(maxUrls),
+  };
   /** For each observation, the paths at which it was made, and until when each counts, in epoch milliseconds. */
   readonly #pathsOf = new Map<RangeFault | 'askedOnce', Map<string, number>>();
   #hasJoined: boolean;
@@ -154,8 +182,17 @@ class LearntAbility implements RangeAbility {
     return this.#hasJoined;
   }
 
-  isAskedOnce(key: string): boolean {
-    return this.#now < this.#askedOnceUntil || this.#askedOnce.get(key, this.#now) === true;
+  has(mark: Mark, key: string): boolean {
+    return this.#marks[mark].get(key, this.#now) === true;
+  }
+
+  note(mark: Mark, key: string, forMs = this.#options.forgetAfterMs): void {
+    this.#marks[mark].set(key, true, this.#now + forMs);
+  }
+
+  /** Whether the origin has refused further parts, or sent other versions, at several paths. */
+  get isAskedOnce(): boolean {
+    return this.#now < this.#askedOnceUntil;
   }
 
   of(key: string): RangeSupport {
@@ -179,21 +216,23 @@ class LearntAbility implements RangeAbility {
   }
 
   noteAskedOnce(key: string): void {
-    const until = this.#now + this.#options.forgetAfterMs;
-    this.#askedOnce.set(key, true, until);
-    if (this.#countPaths(key, 'askedOnce') >= askedOncePaths) this.#askedOnceUntil = until;
+    this.note('askedOnce', key);
+    if (this.#countPaths(key, 'askedOnce') < askedOncePaths) return;
+    this.#askedOnceUntil = this.#now + this.#options.forgetAfterMs;
   }
 
   noteWhole(): void {
     if (!this.#isKnown) this.#notMoreBeforeAt = this.#now + this.#options.forgetAfterMs;
   }
 
-  refuse(key: string, refusal: RangeRefusal): void {
+  /** `isOfUrl`: it says nothing about other URLs, however many have it. */
+  refuse(key: string, refusal: RangeRefusal, isOfUrl = false): void {
     const { fault } = refusal;
     this.#refusals.set(key, refusal, this.#now + this.#options.forgetAfterMs);
     // Parts that cannot be combined say nothing about an origin that sends parts of others.
-    const isOfOrigin = fault === 'lie' || (fault === 'uncombinable' && !this.#isKnown);
-    if (!isOfOrigin || this.#countPaths(key, fault) < pathsPerOrigin) return;
+    const isProof = fault === 'lie' || fault === 'unjoinable' || (fault === 'uncombinable' && !this.#isKnown);
+    const most = fault === 'unjoinable' ? unjoinablePaths : pathsPerOrigin;
+    if (!isProof || isOfUrl || this.#countPaths(key, fault) < most) return;
     this.#pathsOf.delete(fault);
     this.#notBeforeAt = this.#now + this.#options.forgetAfterMs;
     this.#isKnown = this.mode === 'always';
@@ -252,12 +291,12 @@ class UrlRanges implements RangeSupport {
   }
 
   get isAskedOnce(): boolean {
-    return this.#origin.isAskedOnce(this.#key);
+    return this.#origin.isAskedOnce || this.#origin.has('askedOnce', this.#key);
   }
 
   get isDistrusted(): boolean {
     const { refusal } = this;
-    return refusal !== undefined && refusal.fault !== 'uncombinable';
+    return refusal !== undefined && refusal.fault !== 'uncombinable' && refusal.fault !== 'unjoinable';
   }
 
   get refusal(): RangeRefusal | undefined {
@@ -275,6 +314,28 @@ class UrlRanges implements RangeSupport {
 
   noteAskedOnce(): void {
     this.#origin.noteAskedOnce(this.#key);
+  }
+
+  noteUnjoinable(isPart: boolean): void {
+    const refusal = { fault: 'unjoinable', reason: 'it sent a further part with another validator' } as const;
+    this.#origin.refuse(this.#key, refusal, !isPart);
+    this.#origin.noteAskedOnce(this.#key);
+  }
+
+  get givesPartsOnly(): boolean {
+    return this.#origin.has('partsOnly', this.#key);
+  }
+
+  notePartsOnly(): void {
+    this.#origin.note('partsOnly', this.#key);
+  }
+
+  get refusesAll(): boolean {
+    return this.#origin.has('refusesAll', this.#key);
+  }
+
+  noteRefusesAll(): void {
+    this.#origin.note('refusesAll', this.#key, refusesAllMs);
   }
 
   noteWhole(): void {

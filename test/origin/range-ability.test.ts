@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { createRangeAbility, type RangeFault, type RangeMode } from '../../src/origin/range-ability.ts';
+import {
+  createRangeAbility,
+  type RangeFault,
+  type RangeMode,
+  type RangeSupport,
+} from '../../src/origin/range-ability.ts';
 
 /** An observation at `/a`, or at the named path, or milliseconds that pass. */
 type Kind = 'parts' | 'whole' | 'unnamed' | 'lie' | 'odd' | 'refused';
@@ -173,5 +178,114 @@ describe('distrust', () => {
     const steps = Array.from({ length: 2_000 }, (_, index): Step => `odd /${index}`);
     expect(learn('auto', ['odd', ...steps]).own.mayAsk).toBe(true);
     expect(learn('auto', ['odd', ...steps.slice(1)]).own.mayAsk).toBe(false);
+  });
+});
+
+describe('whether an open range may be fetched by several requests', () => {
+  type Note = (support: RangeSupport) => void;
+  const parts: Note = (support) => support.noteParts();
+  const joined: Note = (support) => {
+    support.noteParts();
+    support.noteJoined();
+  };
+  const refusedPart: Note = (support) => support.noteAskedOnce();
+  const changed: Note = (support) => support.noteUnjoinable(true);
+  const replaced: Note = (support) => support.noteUnjoinable(false);
+
+  it.each<[string, RangeMode, readonly [Note, string][], boolean, boolean]>([
+    ['nothing', 'auto', [], false, true],
+    ['a part', 'auto', [[parts, '/x']], false, true],
+    ['parts that were joined', 'auto', [[joined, '/x']], true, true],
+    ['nothing', 'always', [], true, true],
+    ['nothing', 'never', [[joined, '/x']], false, false],
+    [
+      'a refused part of this URL',
+      'auto',
+      [
+        [joined, '/x'],
+        [refusedPart, '/a'],
+      ],
+      false,
+      true,
+    ],
+    [
+      'a refused part of another URL',
+      'auto',
+      [
+        [joined, '/x'],
+        [refusedPart, '/x'],
+      ],
+      true,
+      true,
+    ],
+    [
+      'refused parts at two paths',
+      'auto',
+      [
+        [joined, '/x'],
+        [refusedPart, '/x'],
+        [refusedPart, '/y'],
+      ],
+      false,
+      true,
+    ],
+    [
+      'refused parts at one path',
+      'auto',
+      [
+        [joined, '/x'],
+        [refusedPart, '/x?1'],
+        [refusedPart, '/x?2'],
+      ],
+      true,
+      true,
+    ],
+    [
+      'a changed validator of this URL',
+      'auto',
+      [
+        [joined, '/x'],
+        [changed, '/a'],
+      ],
+      false,
+      false,
+    ],
+    [
+      'a changed validator of another URL',
+      'auto',
+      [
+        [joined, '/x'],
+        [changed, '/x'],
+      ],
+      true,
+      true,
+    ],
+    [
+      'changed validators at two paths',
+      'auto',
+      [
+        [joined, '/x'],
+        [changed, '/x'],
+        [changed, '/y'],
+      ],
+      false,
+      false,
+    ],
+    [
+      'new versions at two paths',
+      'auto',
+      [
+        [joined, '/x'],
+        [replaced, '/x'],
+        [replaced, '/y'],
+      ],
+      false,
+      true,
+    ],
+  ])('after %s, under %s: %o', (_name, mode, notes, mayJoinParts, mayRequestPart) => {
+    const ability = createRangeAbility({ mode, now: () => 0, forgetAfterMs: 100, onDistrust: () => {} });
+    for (const [note, path] of notes) note(ability.of(path));
+    const { mayJoinParts: mayJoin, mayRequestPart: mayRequest } = ability.of('/a');
+    expect([mayJoin, mayRequest]).toEqual([mayJoinParts, mayRequestPart]);
   });
 });

@@ -185,15 +185,18 @@ describe('a transfer from an origin with ranges', () => {
   });
 
   it.each([401, 403])('that finds a %i is not tried again, and what has arrived stays stored', async (status) => {
+    const known = proxy.send({ target: '/known', fields: { range: 'bytes=0-9' } });
+    await origin.give();
+    await expectPart(known, 0, 10);
     const client = proxy.send();
     (await origin.begin()).cutAt(4000);
     await pause();
     await origin.give((honest) => ({ ...honest, status }));
     await expectCut(client, 'origin_refused_rest');
     expect(proxy.clock.pending).toBe(0);
-    await proxy.fillsEnded(1);
+    await proxy.fillsEnded(2);
     await expectPart(proxy.send({ fields: { range: 'bytes=0-3071' } }), 0, 3072);
-    expect(origin.asked).toHaveLength(2);
+    expect(origin.asked).toHaveLength(3);
   });
 });
 

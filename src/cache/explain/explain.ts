@@ -309,6 +309,10 @@ class DecisionExplainer {
   }
 
   #fill(): OriginQuestion {
+    const inquiry = this.#inquiry;
+    if (hasRange(inquiry) && inquiry.rangeSupport.givesPartsOnly) {
+      return this.#question('GET', rangeAndPreconditionFields(passedFields(inquiry)));
+    }
     const part = selectPart(this.#inquiry, this.#parts.store.blockSizeBytes);
     return this.#question('GET', part === undefined ? [] : [['range', formatRange([part.spec])]]);
   }

@@ -15,6 +15,7 @@ import type { BodyStream } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { Fragment, StoredResponse } from '../../http/stored-response.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
+import type { RangeFault } from '../../origin/range-ability.ts';
 import { contentDigestFields, selectContentDigest, withoutDigestsOfContent } from '../../semantics/digest.ts';
 import {
   fieldsBesidesValidity,
@@ -51,6 +52,8 @@ import {
   isWholeRange,
   isWholeStatus,
   isWrongPart,
+  rangeRefusals,
+  refusesWhole,
   selectFirstPart,
   selectFirstRange,
   type WholeDoubt,
@@ -136,7 +139,14 @@ async function askAndInterpret(
   if (candidate !== undefined) return await validate(context, inquiry, candidate, clearance, MAX_VALIDATIONS);
   const ofPart = await askForPart(context, inquiry, clearance);
   if (ofPart !== undefined) return ofPart;
-  return await on200(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
+  const whole = await ask(context, inquiry, [], clearance);
+  // Where no part is requested because earlier ones were of no use, they may still be all that the client can have.
+  const mayGiveParts = hasRange(inquiry) && inquiry.rangeSupport.refusal !== undefined;
+  if (!mayGiveParts || !refusesWhole(whole.response.status)) {
+    return await on200(context, inquiry, undefined, whole, clearance);
+  }
+  whole.response.body.close();
+  return partsOnly;
 }
 
 /**
@@ -601,6 +611,7 @@ async function askForPart(
   inquiry: Inquiry,
   clearance: Clearance,
 ): Promise<FetchResult | undefined> {
+  if (hasRange(inquiry) && inquiry.rangeSupport.givesPartsOnly) return partsOnly;
   const wanted = selectPart(inquiry, context.store.blockSizeBytes);
   if (wanted === undefined) return undefined;
   const { spec, isTail } = wanted;
@@ -683,17 +694,11 @@ async function on206(
   // A 200 shows nothing about ranges where the range is the whole, or the representation has no bytes.
   if (response.status === 200 && !isWholeRange(requested, response.sizeBytes)) rangeSupport.noteWhole();
   if (response.status === 416) return await on416(context, inquiry, received, clearance);
+  if (rangeRefusals.has(response.status) && !rangeSupport.refusesAll)
+    return await onRefusedRange(context, inquiry, received, clearance);
   if (response.status !== 206) return await on200(context, inquiry, undefined, received, clearance);
   const part = selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes);
-  if (part.kind === 'refuse') {
-    const cut = part.fault === 'uncombinable' && isAskedOnce(inquiry) ? cutToClient(inquiry, response) : undefined;
-    if (cut !== undefined)
-      return { kind: 'relay', relay: { ...received, response: cut, evaluated: true }, reason: 'part' };
-    response.body.close();
-    if (part.fault === 'uncombinable') rangeSupport.noteUncombinable();
-    else rangeSupport.distrust(part.reason, part.fault);
-    return await on200(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
-  }
+  if (part.kind === 'refuse') return await onPartOfNoUse(context, inquiry, received, part, clearance);
   rangeSupport.noteParts();
   const fields = fieldsOfWhole(response.fields, part.sizeBytes);
   const whole = { ...received, response: { ...response, status: 200, fields, sizeBytes: part.sizeBytes } };
@@ -710,6 +715,23 @@ async function on206(
   if (cut !== undefined) return { ...result, relay: { ...received, response: cut, evaluated: true } };
   response.body.close();
   return { kind: 'unusable', reason: result.reason };
+}
+
+/** The whole cannot be had, and a part can: the client's own range is passed on as it is. */
+const partsOnly: FetchResult = { kind: 'unusable', reason: 'parts-only' };
+
+/** Asks once without Range, because some origins refuse any Range, with statuses for many other things. */
+async function onRefusedRange(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  { response }: Received,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  response.body.close();
+  const whole = await ask(context, inquiry, [], clearance);
+  if (whole.response.status < 400) inquiry.rangeSupport.refuse(`it answered ${response.status} to a range`, 'odd');
+  else inquiry.rangeSupport.noteRefusesAll();
+  return await on200(context, inquiry, undefined, whole, clearance);
 }
 
 /** The length of the whole as a stored response states it; undefined where none does. */
@@ -742,6 +764,34 @@ function fieldsOfWhole(part: Fields, sizeBytes: number): Fields {
 }
 
 const rangeOnly = new Set(['content-range']);
+
+/**
+ * Asks for the whole in place of a part that cannot begin a generation. Where the URL may answer only once, the client gets its range
+ * from the part; where the whole is refused, the client's own range is passed on.
+ */
+async function onPartOfNoUse(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  { fault, reason }: { readonly fault: RangeFault; readonly reason: string },
+  clearance: Clearance,
+): Promise<FetchResult> {
+  const { rangeSupport } = inquiry;
+  const { response } = received;
+  const cut = fault === 'uncombinable' && isAskedOnce(inquiry) ? cutToClient(inquiry, response) : undefined;
+  if (cut !== undefined)
+    return { kind: 'relay', relay: { ...received, response: cut, evaluated: true }, reason: 'part' };
+  response.body.close();
+  const whole = await ask(context, inquiry, [], clearance);
+  if (refusesWhole(whole.response.status)) {
+    whole.response.body.close();
+    rangeSupport.notePartsOnly();
+    return partsOnly;
+  }
+  if (fault === 'lie' || fault === 'odd') rangeSupport.distrust(reason, fault);
+  else rangeSupport.noteUncombinable();
+  return await on200(context, inquiry, undefined, whole, clearance);
+}
 
 /**
  * Cuts a 206 to the one range that the client wants; undefined where the range is not in it, or depends on preconditions. A 206 of a

@@ -18,7 +18,7 @@ import { formatRange, isCodedAlone, parseContentRange, type RangeSpec, statesPar
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../../semantics/validator.ts';
 import { fillFields, type Inquiry, isAskedOnce } from '../inquiry.ts';
-import { asWhole, doubtWhole, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
+import { asWhole, doubtWhole, isWholeStatus, isWrongPart, rangeRefusals, wholeInsteadOf } from './fetch-decision.ts';
 
 /** Requests the bytes of one generation from the origin. */
 export interface PartSource {
@@ -166,18 +166,8 @@ class OriginPartSource implements PartSource {
     const { response } = received;
     const { status, fields, body } = response;
     if (this.#isDisguised(response, asked, end - start)) return undefined;
-    if (status === 200) {
-      const whole = this.#acceptWhole(received);
-      // Not where the version differs, which has thrown: the whole is then the right answer to If-Range.
-      rangeSupport.noteWhole();
-      this.#gaveWhole = true;
-      return whole;
-    }
-    if (status === 416) {
-      this.doubt(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`, 'odd');
-      return undefined;
-    }
-    if (status !== 206) return this.#refuse(response, rangeSupport);
+    if (status === 200) return this.#acceptWholeForPart(received);
+    if (status !== 206) return this.#acceptError(response, start);
     if (isCodedAlone(response.fields, response.sizeBytes) || this.#isOtherCoding(fields)) {
       this.doubt(`it sent a part from ${start} that was compressed by itself`, 'odd');
       return undefined;
@@ -186,7 +176,10 @@ class OriginPartSource implements PartSource {
     const range = parseContentRange(contentRange);
     const version = this.#compare(response);
     const isAnswer = range !== undefined && !isWrongPart(asked, range, response.sizeBytes);
-    if (version === 'other' && isAnswer) throw this.#changed(response, 'another validator');
+    if (version === 'other' && isAnswer) {
+      rangeSupport.noteUnjoinable(true);
+      throw this.#changed(response, 'another validator');
+    }
     if (!isAnswer || version !== 'same' || range.sizeBytes !== sizeBytes) {
       const fault = range === undefined || isAnswer ? 'odd' : 'lie';
       this.doubt(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`, fault);
@@ -217,6 +210,25 @@ class OriginPartSource implements PartSource {
     this.#hasLied = true;
     inquiry.rangeSupport.refuse(doubt.reason, doubt.isStated ? 'disguised' : 'odd');
     return true;
+  }
+
+  #acceptWholeForPart(received: Received): Part {
+    const { rangeSupport } = this.#options.inquiry;
+    if (this.#compare(received.response) === 'other') rangeSupport.noteUnjoinable(false);
+    const whole = this.#acceptWhole(received);
+    // Not where the version differs, which has thrown: the whole is then the right answer to If-Range.
+    rangeSupport.noteWhole();
+    this.#gaveWhole = true;
+    return whole;
+  }
+
+  /** Undefined where the whole may be had, though the part cannot. Throws `ProxyError` otherwise. */
+  #acceptError(response: OriginResponse, start: number): undefined {
+    const { sizeBytes, inquiry } = this.#options;
+    const { status } = response;
+    const isRefusal = status === 416 || refusesRange(status, inquiry.rangeSupport);
+    if (!isRefusal) return this.#refuse(response, inquiry.rangeSupport);
+    this.doubt(`it answered ${status} to a range from ${start} of ${sizeBytes} bytes`, 'odd');
   }
 
   #acceptWhole(received: Received): Part {
@@ -282,6 +294,14 @@ class OriginPartSource implements PartSource {
     const code = isGone ? 'generation_changed' : isFinal(status) ? 'origin_refused_rest' : 'origin_failed_rest';
     throw new ProxyError(code, { detail: `status ${status}` });
   }
+}
+
+/**
+ * Whether a status refuses the Range, so that the whole may be had. A 403 does where the origin has not given any part; a 500 may be a
+ * failure that passes.
+ */
+function refusesRange(status: number, { isKnown }: RangeSupport): boolean {
+  return status !== 500 && rangeRefusals.has(status) && (status !== 403 || !isKnown);
 }
 
 /** Whether a status says that the resource is not to be had, not that something failed: asking again is of no use. */

@@ -295,6 +295,7 @@ export function describeDecision({ kind, reason, directive }: Decision): string 
 const refusals: Readonly<Record<string, string>> = {
   authorization: 'it answers a request with Authorization, and does not say that it may be shared',
   bypass: 'the route sends such requests past the cache',
+  'parts-only': 'the origin gives parts of it, but not the whole',
   'unasked-part': 'it is a part, though the request had no Range',
   'behind-end': 'its range began behind the end of what was stored',
   'connection-auth': 'it came over a connection that its origin authenticates (NTLM, Negotiate)',
