@@ -69,6 +69,8 @@ const otherNames = [
   'upgrade',
   'if-match',
   'if-unmodified-since',
+  'x-ms-range',
+  'request-range',
   'content-length',
   'transfer-encoding',
 ];

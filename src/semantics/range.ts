@@ -84,6 +84,14 @@ export function hasOtherUnit(request: Fields): boolean {
   return lines.length > 0 && lines.every((line) => !line.startsWith(plainUnit) && !bytesUnit.test(line));
 }
 
+/**
+ * Checks whether a request has a range in a field that a service understands in place of Range: that of Azure's storage, or the one
+ * from before Range, which Apache obeys. The response is then a part, though the request seems to be for the whole.
+ */
+export function hasOwnRangeField(request: Fields): boolean {
+  return request.some(([name]) => name === 'x-ms-range' || name === 'request-range');
+}
+
 /** Formats specs as the value of a Range field, without optional white space. `specs` is not empty. */
 export function formatRange(specs: readonly RangeSpec[]): string {
   return `bytes=${specs.map(formatSpec).join(',')}`;

@@ -295,6 +295,23 @@ describe('a 206 to a GET without Range', () => {
   });
 });
 
+describe.each(['x-ms-range', 'request-range'])('a range in %s', (name) => {
+  it('is passed on, also beside a stored response, and its part is not stored', async () => {
+    const before = proxy.send();
+    await origin.give();
+    await expectWhole(before);
+    await proxy.fillsEnded(1);
+    const client = proxy.send({ fields: { [name]: 'bytes=0-2499' } });
+    await origin.give(unasked(0, 2500));
+    await expectPart(client, 0, 2500);
+    expect(await client.field('cache-status')).toBe('rangeway; fwd=request; fwd-status=206; detail=range-field');
+    const { decision } = await proxy.explain({ fields: { [name]: 'bytes=0-2499' } });
+    expect(decision).toMatchObject({ kind: 'pass', reason: 'range-field' });
+    await expectWhole(proxy.send());
+    expect(proxy.origin.requests).toBe(2);
+  });
+});
+
 describe('a 206 that holds the whole, to a request for a part', () => {
   it('is used as the whole, and nothing else is asked for', async () => {
     const client = proxy.send(ranged('bytes=5000-5099'));

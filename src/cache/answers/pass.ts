@@ -54,7 +54,7 @@ export class Pass {
     const received = await this.#ask(inquiry, signal);
     this.#note(inquiry, reason, received);
     // A response to HEAD is about what a GET has stored, unless the route or a range in another unit says otherwise.
-    const isHead = method === 'HEAD' && forwardReason !== 'bypass' && reason !== 'range-unit';
+    const isHead = method === 'HEAD' && forwardReason !== 'bypass' && !reason.startsWith('range-');
     await this.#takeEffect(inquiry, isHead, received);
     const relay = { ...received, evaluated: true };
     return relayAnswer(isHead ? await this.#completeHead(inquiry, relay) : relay, forwardReason, reason);

@@ -19,7 +19,14 @@ import { withoutDigestsOfContent } from '../../semantics/digest.ts';
 import { freshnessLifetime } from '../../semantics/freshness.ts';
 import { identityParts, isAnonymous } from '../../semantics/identity.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
-import { formatContentRange, formatRange, hasOtherUnit, type RangeSpec, selectRanges } from '../../semantics/range.ts';
+import {
+  formatContentRange,
+  formatRange,
+  hasOtherUnit,
+  hasOwnRangeField,
+  type RangeSpec,
+  selectRanges,
+} from '../../semantics/range.ts';
 import { decideReuse, isForAll, type ReuseDecision, type ReuseInput } from '../../semantics/reuse.ts';
 import { strongValidator } from '../../semantics/validator.ts';
 import { comparePreference, matchesVariant, variantDifferences } from '../../semantics/vary.ts';
@@ -71,6 +78,7 @@ export function decideBypass({
   | 'bypass'
   | 'request'
   | 'range-unit'
+  | 'range-field'
   | undefined {
   const isBound = request.connection?.owners?.has(client) === true;
   if (isBound || hasConnectionCredentials(request.fields)) return 'connection-auth';
@@ -82,12 +90,13 @@ export function decideBypass({
   // in another unit could select: such a range may be ignored (RFC 9110 §14.2).
   if (onlyIfCached) return undefined;
   if (hasOtherUnit(request.fields)) return 'range-unit';
+  if (hasOwnRangeField(request.fields)) return 'range-field';
   return noStore ? 'request' : undefined;
 }
 
 /** Returns why a request that bypasses the cache is forwarded (RFC 9211 §2.2). */
 export function forwardReasonOf(bypass: NonNullable<ReturnType<typeof decideBypass>>): 'method' | 'bypass' | 'request' {
-  if (bypass === 'range-unit') return 'request';
+  if (bypass === 'range-unit' || bypass === 'range-field') return 'request';
   return bypass === 'connection-auth' ? 'bypass' : bypass;
 }
 

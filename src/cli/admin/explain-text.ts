@@ -276,6 +276,7 @@ const decisions: Readonly<Record<string, string>> = {
   'pass connection-auth':
     'its origin authenticates connections (NTLM, Negotiate): the client has one of its own, and nothing is stored',
   'pass bypass': 'the route sends it past the cache',
+  'pass range-field': 'it has a range in a field of a service, which a stored response cannot answer',
   'pass range-unit': 'its Range is in another unit than bytes, which only the application knows',
   'pass request': 'the request forbids storing its response',
   'pass unshared': 'a recent response could not be shared, so requests pass for a while (hit-for-pass)',
@@ -317,6 +318,7 @@ const refusals: Readonly<Record<string, string>> = {
   part: 'it is a part that cannot be combined with others',
   private: 'it has private',
   provoked: 'it is an error that fields of the request may have provoked',
+  'range-field': 'it answers a range in a field of a service',
   'range-unit': 'it answers a Range in another unit than bytes',
   request: 'the request has no-store',
   'lease-unavailable': 'another worker was fetching it, and could not be reached',
