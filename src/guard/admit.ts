@@ -121,6 +121,8 @@ interface UpgradeRoute {
   readonly timeouts: Route['timeouts'];
   /** How long the tunnel may be silent in both directions, in milliseconds; 0 is no limit. */
   readonly idleTimeoutMs: number;
+  /** The name of the client. */
+  readonly client: string;
   /** The member of the origin group that is held for the tunnel; undefined where the route has one origin. */
   readonly hold: Hold | undefined;
 }
@@ -166,6 +168,7 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
         tls: route.tls,
         timeouts: route.timeouts,
         idleTimeoutMs,
+        client: admission.allowance.client,
         hold,
       };
     },

@@ -1,6 +1,7 @@
 /** Interfaces of a listener, which speaks to clients and passes their requests to a handler. Next: `accept/open-listener.ts`. */
 
 import type { Socket } from 'node:net';
+import type { ClientConnection } from '../http/client-connection.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 
 /** Limits on the size, the duration and the rate of requests and responses, on the client's side only. */
@@ -42,9 +43,11 @@ export type RequestHead = Pick<
 export interface TunnelClient {
   /** The connection. From now on the tunnel owns it: it writes the 101 and everything after it. */
   readonly socket: Socket;
+  /** As `ProxyRequest.connection`; absent where the connection cannot go on after a response. */
+  readonly connection?: ClientConnection;
   /** Bytes that the client has sent after its request. */
   readonly firstBytes: Buffer;
-  /** Sends a response in place of a tunnel; the connection ends after it. */
+  /** Sends a response in place of a tunnel; the connection ends after it where `closeConnection` says so, or `connection` is absent. */
   answer(response: ProxyResponse): void;
 }
 

@@ -1,9 +1,11 @@
 /** Opens WebSocket tunnels to origins (RFC 6455, RFC 9110 §7.8), with http-proxy-3. */
 
-import { type ClientRequest, IncomingMessage } from 'node:http';
+import { type ClientRequest, Agent as HttpAgent, IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import { createProxyServer, type ProxyServer, type ServerOptions } from 'http-proxy-3';
 import { errorResponse } from '../delivery/problem.ts';
+import { type BoundClient, bindConnection } from '../http/client-connection.ts';
 import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
 import type { Delivery, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
@@ -11,6 +13,8 @@ import type { Hold } from '../origin/group/origin-group.ts';
 import { isFailureResponse, isOriginFault } from '../origin/group/resend.ts';
 import { hostOfOrigin, socketPathOf } from '../origin/origin.ts';
 import { originError } from '../origin/origin-error.ts';
+import { isLocalhost, lookUpLoopback } from '../origin/undici-origin.ts';
+import { hasConnectionCredentials, isConnectionBinding } from '../semantics/connection-auth.ts';
 import { withoutConnectionFields } from '../semantics/message-forwarding.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { RequestHead, Tunnel, TunnelClient } from './listener.ts';
@@ -33,6 +37,8 @@ export interface TunnelRoute {
   readonly timeouts?: { readonly connectMs: number; readonly answerMs: number } | undefined;
   /** Maximum time without a byte in either direction, in milliseconds; no limit when 0 or absent. */
   readonly idleTimeoutMs?: number;
+  /** The name of the client, to tell the clients of one connection apart. */
+  readonly client?: string;
   /** Gets the outcome of the request to this member, and its release. Absent where the route has a single origin. */
   readonly hold?: Pick<Hold, 'report' | 'release'> | undefined;
 }
@@ -137,7 +143,8 @@ class Attempt {
       this.#route = await this.#admission.route();
       const route = this.#route;
       if (socket.destroyed) throw new ProxyError('client_gone');
-      const originOptions = { ...selectOrigin(route), connectTimeout: this.#connectTimeoutMs };
+      const agent = selectAgent(route.url, this.#owner);
+      const originOptions = { ...selectOrigin(route), connectTimeout: this.#connectTimeoutMs, ...(agent && { agent }) };
       proxy.ws(handshake, socket, firstBytes, originOptions, (error) => this.#fail(error));
       // http-proxy-3 would relay a response other than 101 without backpressure and without checking its framing.
       this.#outgoing?.removeAllListeners('response');
@@ -157,11 +164,13 @@ class Attempt {
     for (const [name, value = ''] of Object.entries(withUpgrade(sent))) outgoing.setHeader(name, value);
     outgoing.path = target;
 
+    const onConnect = (): void => {
+      this.#isConnected = true;
+      this.#await(outgoing);
+    };
     outgoing.once('socket', (socket) => {
-      socket.once(this.#isTls ? 'secureConnect' : 'connect', () => {
-        this.#isConnected = true;
-        this.#await(outgoing);
-      });
+      if (outgoing.reusedSocket) onConnect();
+      else socket.once(this.#isTls ? 'secureConnect' : 'connect', onConnect);
     });
     outgoing.once('upgrade', (answer, socket) => this.#open(answer, socket));
     this.#client.socket.once('close', () => {
@@ -174,6 +183,14 @@ class Attempt {
     const timeoutMs = this.#route.timeouts?.answerMs ?? this.#options.answerTimeoutMs;
     this.#endWait = this.#after(timeoutMs, () => outgoing.destroy(new ProxyError('origin_timeout')));
     outgoing.once('close', this.#endWait);
+  }
+
+  /** The owner of the connections to origins that authenticate the client's connection (NTLM, Negotiate); undefined where none does. */
+  get #owner(): BoundClient | undefined {
+    const { connection } = this.#client;
+    const { client, fields } = this.#route;
+    if (connection === undefined || client === undefined) return undefined;
+    return hasConnectionCredentials(fields) ? bindConnection(connection, client) : connection.owners?.get(client);
   }
 
   get #after(): After {
@@ -223,6 +240,11 @@ class Attempt {
     this.#endWait?.();
     const status = answer.statusCode ?? 502;
     this.#route.hold?.report(isFailureResponse({ status }) ? 'failed' : 'well', `status ${status}`);
+    const { connection } = this.#client;
+    const { client } = this.#route;
+    if (connection !== undefined && client !== undefined && isConnectionBinding(parseFields(answer.rawHeaders))) {
+      bindConnection(connection, client);
+    }
     const length = answer.headers['content-length'];
     const sizeBytes = length === undefined ? undefined : Number(length);
     const stream = new MessageBody(answer, {
@@ -261,7 +283,9 @@ class Attempt {
       this.#report(response.status, this.#error ?? error);
     };
     this.#stopWatching();
-    this.#client.answer({ ...this.#admission.present(response), closeConnection: true, onDelivered });
+    // A login takes several requests over one connection.
+    const closeConnection = this.#owner === undefined || this.#error !== undefined;
+    this.#client.answer({ ...this.#admission.present(response), closeConnection, onDelivered });
   }
 
   #report(status: number, error: ProxyError | undefined): void {
@@ -322,6 +346,30 @@ function selectOrigin({ url, tls = {} }: TunnelRoute): ServerOptions {
   const ssl = { servername: isIP(name) === 0 ? name : '' };
   const target = Object.assign(place, { cert, key });
   return { target, ssl, secure: rejectUnauthorized, ...(ca === undefined ? {} : { ca }) };
+}
+
+/** The agents of clients that origins authenticate by their connections, with one connection each. */
+const agents = new WeakMap<BoundClient, { readonly http: HttpAgent; readonly https: HttpsAgent }>();
+
+/** Returns the agent that connects; undefined for a connection of its own, which is the rule. */
+function selectAgent(url: string, owner: BoundClient | undefined): HttpAgent | undefined {
+  const { protocol, hostname } = new URL(url);
+  const lookup = isLocalhost(hostname) ? { lookup: lookUpLoopback } : {};
+  const isTls = /^(https|wss):/i.test(protocol);
+  if (owner === undefined) {
+    if (!isLocalhost(hostname)) return undefined;
+    return isTls ? new HttpsAgent(lookup) : new HttpAgent(lookup);
+  }
+  const known = agents.get(owner);
+  if (known !== undefined) return isTls ? known.https : known.http;
+  const options = { keepAlive: true, maxSockets: 1, ...lookup };
+  const own = { http: new HttpAgent(options), https: new HttpsAgent(options) };
+  agents.set(owner, own);
+  owner.whenEnded(() => {
+    own.http.destroy();
+    own.https.destroy();
+  });
+  return isTls ? own.https : own.http;
 }
 
 function endToEndFields(answer: IncomingMessage): Fields {

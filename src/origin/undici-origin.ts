@@ -378,8 +378,8 @@ function connectorOptions({ url, connectTimeoutMs, tls }: UndiciOriginOptions, a
   return options;
 }
 
-/** Whether a name is for this machine (RFC 6761 §6.3). */
-function isLocalhost(hostname: string): boolean {
+/** Checks whether a name is for this machine (RFC 6761 §6.3). */
+export function isLocalhost(hostname: string): boolean {
   return /^(?:.+\.)?localhost\.?$/i.test(hostname);
 }
 

@@ -134,6 +134,29 @@ describe.each([
       expect(origin.requests.slice(before).filter(({ user }) => user !== '').length).toBe(1);
     });
 
+    it('opens a tunnel for a client that logs in with the handshake, and none for strangers after it', async () => {
+      const handshake = (lines: readonly string[] = []) =>
+        requestFor('GET', '/tunnel', [
+          'Connection: Upgrade',
+          'Upgrade: websocket',
+          'Sec-WebSocket-Version: 13',
+          'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+          ...lines,
+        ]);
+      await using client = await RawClient.open(port);
+      expect((await client.exchange(handshake())).status).toBe(401);
+      expect((await client.exchange(handshake([`Authorization: ${scheme} type1`]))).status).toBe(401);
+      client.send(handshake([`Authorization: ${scheme} type3-frank`]));
+      expect((await client.head())?.status).toBe(101);
+      expect(String(await client.take(15))).toBe('tunnel of frank');
+      for (let round = 0; round < 4; round += 1) {
+        await using stranger = await RawClient.open(port);
+        expect((await stranger.exchange(handshake())).status).toBe(401);
+        expect(await ask(stranger, '/private')).toBe('401 ');
+      }
+      expect(origin.requests.filter(({ user }) => user === 'frank').length).toBe(1);
+    });
+
     it('asks for HTTP/1.1 over HTTP/2, whose requests share one connection, and sends no credentials', async () => {
       await using client = await H2RawClient.open(tlsPort, { tls: true });
       const send = async (stream: number, path: string, more: readonly Field[] = []) => {

@@ -270,9 +270,11 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
     this.socket.destroySoon = () => this.end();
   }
 
-  /** Takes the socket back from a tunnel that did not open. The connection ends after one response. */
-  becomeAnswer(): void {
-    if (this.#stage === 'tunnel') this.#stage = 'finishing';
+  /** Takes the socket back from a tunnel that did not open. The connection ends after one response, unless it goes on. */
+  becomeAnswer(goesOn: boolean): void {
+    if (this.#stage !== 'tunnel') return;
+    this.#stage = goesOn ? 'open' : 'finishing';
+    if (goesOn) readAgain(this.socket);
   }
 
   /** Ends the connection, with time for the client to read what was sent. */
@@ -488,6 +490,11 @@ type UsedSocket = Socket & { [user]?: SocketUser };
 function useSocket(socket: Socket, newUser: SocketUser): void {
   (socket as UsedSocket)[user] = newUser;
   socket.on('data', onData).on('end', onEnd).on('drain', onDrain).on('close', onClose);
+}
+
+/** Restores what `stopReading` has stopped. */
+function readAgain(socket: Socket): void {
+  socket.on('data', onData).on('end', onEnd).resume();
 }
 
 /** Stops the `data` and `end` events, so that a tunnel can read the socket. */

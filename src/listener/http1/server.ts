@@ -163,9 +163,10 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     connection.becomeTunnel();
     tunnel.open(head, {
       socket: connection.socket,
+      connection,
       firstBytes,
       answer: (response) => {
-        connection.becomeAnswer();
+        connection.becomeAnswer(response.closeConnection !== true);
         respond(new Exchange(connection, parsed), response, this.#context);
       },
     });

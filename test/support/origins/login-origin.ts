@@ -78,6 +78,7 @@ export async function openLoginOrigin(scheme: 'NTLM' | 'Negotiate' = 'NTLM'): Pr
     }
     socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
     socket.write(`tunnel of ${connection.user}`);
+    socket.on('end', () => socket.end()).resume();
   });
   server.on('connection', (socket: Socket) => {
     if (connections.has(socket)) return;
