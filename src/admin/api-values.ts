@@ -264,6 +264,14 @@ const originStatus = z
       .enum(['well', 'ill', 'resting'])
       .describe('"resting": gets no requests for a while. "ill": has rested; the next request or check decides.'),
     ranges: z.enum(['unknown', 'yes', 'no']).describe('Whether it sends ranges, as far as the worker knows.'),
+    requests: z
+      .object({
+        streams: z.number().describe('Responses that are passed on while they arrive.'),
+        fills: z.number().describe('Responses that are taken into the store.'),
+        unanswered: z.number().describe('Requests that have no response yet.'),
+        waiting: z.number().describe('Requests that wait for a connection.'),
+      })
+      .describe('The requests under way to it, by what they are.'),
   })
   .register(namedSchemas, { id: 'Origin' });
 

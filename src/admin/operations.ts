@@ -142,6 +142,13 @@ export interface OriginStatus {
   readonly health: 'well' | 'ill' | 'resting';
   /** Whether it sends parts, as far as the worker knows; `no` also while none are requested. */
   readonly ranges: 'unknown' | 'yes' | 'no';
+  /** The requests that have a place at it, by what holds it, and those that wait for one. */
+  readonly requests: {
+    readonly streams: number;
+    readonly fills: number;
+    readonly unanswered: number;
+    readonly waiting: number;
+  };
 }
 
 /** Selects decisions: those of a key, of a URI, or of all requests. */

@@ -147,8 +147,10 @@ export const routeLimitsSchema = z
       .default(0)
       .describe('The most requests of one client at a time; more get 429. 0 sets no limit.'),
     tunnelsPerClient: countOption(0, 1_000_000)
-      .default(256)
-      .describe('The most tunnels (WebSocket) of one client at a time; more get 429. 0 sets no limit.'),
+      .optional()
+      .describe(
+        'The most tunnels (WebSocket) of one client at a time; more get 429. 0 sets no limit. Without it: a quarter of what "origin.connections" is by default.',
+      ),
     tunnelIdleTimeoutSeconds: secondsOption(0, 604_800)
       .default(3600)
       .describe('How long nothing may come through a tunnel, either way, before it is closed; 0 sets no limit.'),

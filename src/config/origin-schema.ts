@@ -114,14 +114,24 @@ const originOptions = z.strictObject({
     .default(60)
     .describe('How long the origin may pause within the body of a response.'),
   connections: countOption(1, 65_535)
-    .default(128)
+    .optional()
     .describe(
-      'The most connections to one origin at a time, and at most an eighth of the file descriptors of a process. Over HTTP/2 each carries up to 100 requests; connections that the origin is closing are not counted, up to as many again.',
+      'The most connections to one origin at a time, and never more than an eighth of the file descriptors of a process, which is the default. Over HTTP/2 each carries up to 100 requests; connections that the origin is closing are not counted, up to as many again. "limits.fills" and "unansweredRequests" protect a weak origin: they do not count the responses that clients listen to.',
     ),
   connectionsPerClient: countOption(1, 65_535)
     .optional()
     .describe(
-      'The most of these connections that serve requests of one client at a time. Further requests of that client wait, and those of other clients go first. Without it: a quarter of "connections".',
+      'The most of these connections that serve requests of one client at a time. Further requests of that client wait, and those of other clients go first. Without it: a quarter of "connections", and more while a quarter of all is free.',
+    ),
+  unansweredRequests: countOption(0, 65_535)
+    .default(0)
+    .describe(
+      'The most requests to one origin that wait for the head of their response at a time; further ones wait. A response whose head has come does not count, however long it takes. 0 sets no limit.',
+    ),
+  waitSeconds: secondsOption(0.01, 600)
+    .default(10)
+    .describe(
+      'How long a request waits where a limit on connections or on unanswered requests is reached. Then it gets 503 with Retry-After, and the log says what holds the places.',
     ),
   keepAliveTimeoutSeconds: secondsOption(0.01, 3600)
     .default(4)

@@ -204,7 +204,8 @@ export const routeSchema = z
     const complain = (message: string) => context.addIssue({ code: 'custom', path: ['fill', 'prefetch'], message });
     if (!cache.enabled) complain('needs cache.enabled');
     if (cache.storeAfterUses > 1) complain('needs cache.storeAfterUses 1: a prefetched segment has not been used yet');
-    if (origin.connections * (1 + origin.alternatives.length) < 2)
+    const { connections = Number.POSITIVE_INFINITY } = origin;
+    if (connections * (1 + origin.alternatives.length) < 2)
       complain('needs two origin.connections: half are for clients');
     if (limits.fills === 1) complain('needs two limits.fills: half are for clients');
   })
@@ -222,8 +223,9 @@ export const routeSchema = z
     const complain = (message: string) => context.addIssue({ code: 'custom', path: ['fill', 'parallel'], message });
     if (!cache.enabled) complain('needs cache.enabled');
     if (origin.ranges === 'never') complain('needs origin.ranges "auto" or "always"');
-    const share = origin.connectionsPerClient ?? Math.ceil(origin.connections / 4);
-    if (origin.protocol === 'http1' && Math.min(share, origin.connections) < 4) {
+    const { connections = Number.POSITIVE_INFINITY } = origin;
+    const share = origin.connectionsPerClient ?? Math.ceil(connections / 4);
+    if (origin.protocol === 'http1' && Math.min(share, connections) < 4) {
       complain('needs four origin.connectionsPerClient: half are for other requests of the client');
     }
   });

@@ -4,7 +4,7 @@
  */
 
 import { BlockList, isIP, isIPv6, SocketAddress } from 'node:net';
-import { type Fields, fieldLines, fieldValue, listMembers } from '../http/fields.ts';
+import { type Fields, fieldLines, fieldValue, hasField, listMembers } from '../http/fields.ts';
 import { changedRequest, type ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { normaliseAuthority } from '../routing/target.ts';
@@ -28,6 +28,8 @@ export interface ForwardingTrust {
   readonly isTrusted: PeerList;
   /** The fields in which trusted proxies name the client. */
   readonly fields: TrustedFields;
+  /** Called for each request in which a peer that is not trusted names its client: all its clients count as one. */
+  readonly onUntrusted?: ((peer: string) => void) | undefined;
 }
 
 /** A request with the scheme and authority that its client sent, and that client. */
@@ -47,7 +49,10 @@ const noSenders: readonly string[] = [];
  */
 export function identify(request: ProxyRequest, trust: ForwardingTrust): Identified {
   const peer = plainAddress(request.peer.address);
-  if (!trust.isTrusted(peer)) return { request, client: { address: peer, forwardedFor: noSenders } };
+  if (!trust.isTrusted(peer)) {
+    if (trust.onUntrusted !== undefined && hasField(request.fields, 'x-forwarded-for')) trust.onUntrusted(peer);
+    return { request, client: { address: peer, forwardedFor: noSenders } };
+  }
   const way = readForwardedChain(request.fields, trust.fields, trust.isTrusted);
   const [first = peer] = way.senders;
   const client = { address: isAddress(first) ? first : '', forwardedFor: way.senders, isVouchedFor: true };

@@ -1,14 +1,31 @@
 /** Queues requests that wait for a connection: clients take turns, and no client holds more than its share of the connections. */
 
+import type { Clock } from '../http/clock.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import type { ChargedClients } from './origin.ts';
+import { retryAfter } from '../semantics/rate-limit-fields.ts';
+import type { ChargedClients, OriginUse } from './origin.ts';
 
-/** The maximum numbers of running requests. */
+/** The maximum numbers of running requests, and how long others wait. */
 export interface QueueRules {
   /** Of all clients together. */
   readonly connections: number;
   /** Of one client; called each time that a request may begin. */
   readonly perClient: () => number;
+  /** A client may exceed its share while fewer than this many run. Absent where it never may. */
+  readonly beyondShares?: () => number;
+  /** Of requests without the head of a response, of all clients together. Absent, or 0, for no limit. */
+  readonly unanswered?: number;
+  /** After how long a request stops waiting and fails with `origin_busy`. Absent for never. */
+  readonly patience?: { readonly waitMs: number; readonly clock: Pick<Clock, 'after'> } | undefined;
+  /** Called when a request has to wait. */
+  readonly onWait?: ((shortage: Shortage) => void) | undefined;
+}
+
+/** Which limit makes requests wait, named as its option, and what holds the places. */
+export interface Shortage {
+  readonly limit: 'connections' | 'connectionsPerClient' | 'unansweredRequests';
+  readonly most: number;
+  readonly use: OriginUse;
 }
 
 type Send = (refusal?: ProxyError) => void;
@@ -20,6 +37,8 @@ export interface Turn {
    * refusal where the client may not begin the transfer any more (`ChargedClients.whyNotBegin`).
    */
   begin(send: Send): void;
+  /** Called when the head of the final response has arrived: the request does not count as unanswered any more. */
+  answered(): void;
   /** Called when the request is over or no longer wanted. A second call does nothing. */
   leave(): void;
 }
@@ -32,7 +51,7 @@ type Client = string | undefined;
  * still take a connection then, and delay others.
  *
  * A client holds at most its share of the connections, even while others are idle: it may hold them for long, and a later client
- * must find one. Waiting clients take turns; at each turn the oldest request of the client gets a connection. A request that several
+ * must find one (`beyondShares` is the exception). A request waits for a limited time. Waiting clients take turns; at each turn the oldest request of the client gets a connection. A request that several
  * clients want waits in the line of each of them, so that no client waits for the share of another.
  */
 export class ConnectionQueue {
@@ -43,7 +62,9 @@ export class ConnectionQueue {
   readonly #held = new Map<Client, number>();
   /** The spare requests that hold a connection and have not been told to give it up, the latest last. */
   readonly #spare = new Set<Place>();
-  #busy = 0;
+  /** The places of the requests that have a connection. */
+  readonly #running = new Set<Place>();
+  #unanswered = 0;
 
   constructor(rules: QueueRules) {
     this.#rules = rules;
@@ -54,19 +75,67 @@ export class ConnectionQueue {
     return new Place(this, charged);
   }
 
-  /** Takes a connection for a client where one is free and no request waits; returns whether it did. */
-  takeFree(client: Client): boolean {
-    if (this.#lines.size > 0 || this.#busy >= this.#rules.connections) return false;
-    if (client !== undefined && this.#heldBy(client) >= this.#rules.perClient()) return false;
-    this.#hold(client);
+  /** What holds the places now. */
+  get use(): OriginUse {
+    const running = [...this.#running];
+    const fills = running.filter(({ isFill }) => isFill).length;
+    const waiting = new Set([...this.#lines.values()].flatMap((line) => [...line])).size;
+    return { streams: running.length - fills - this.#unanswered, fills, unanswered: this.#unanswered, waiting };
+  }
+
+  /** Gives a connection to a place where one is free and no request waits; returns whether it did. */
+  takeFree(place: Place, client: Client): boolean {
+    if (this.#lines.size > 0 || this.#isFull || !this.#hasShare(client)) return false;
+    this.#hold(place, client);
     return true;
   }
 
-  /** Takes a connection as `takeFree` does, if half of all connections, and half of the share of the client, stay free for other requests. */
-  takeSpare(client: Client): boolean {
+  /** Gives a connection as `takeFree` does, if half of all connections, and half of the share of the client, stay free for other requests. */
+  takeSpare(place: Place, client: Client): boolean {
     const held = this.#heldBy(client) + 1;
-    const isShort = 2 * (this.#busy + 1) > this.#rules.connections || 2 * held > this.#rules.perClient();
-    return !isShort && this.takeFree(client);
+    const isShort = 2 * (this.#running.size + 1) > this.#rules.connections || 2 * held > this.#rules.perClient();
+    return !isShort && this.takeFree(place, client);
+  }
+
+  /** Whether no request can begin, of whatever client. */
+  get #isFull(): boolean {
+    return this.#running.size >= this.#rules.connections || this.#hasTooManyUnanswered;
+  }
+
+  get #hasTooManyUnanswered(): boolean {
+    const { unanswered = 0 } = this.#rules;
+    return unanswered > 0 && this.#unanswered >= unanswered;
+  }
+
+  #hasShare(client: Client): boolean {
+    if (client === undefined || this.#heldBy(client) < this.#rules.perClient()) return true;
+    return this.#running.size < (this.#rules.beyondShares?.() ?? 0);
+  }
+
+  /** The limit that keeps a request of a client from beginning now. */
+  shortageFor(client: Client): Shortage {
+    const { connections, unanswered = 0, perClient } = this.#rules;
+    const { use } = this;
+    if (this.#running.size >= connections) return { limit: 'connections', most: connections, use };
+    if (this.#hasTooManyUnanswered) return { limit: 'unansweredRequests', most: unanswered, use };
+    if (!this.#hasShare(client)) return { limit: 'connectionsPerClient', most: perClient(), use };
+    return { limit: 'connections', most: connections, use };
+  }
+
+  /** Called when a place begins to wait. Returns a function that is called when it does not wait any more. */
+  noteWaiting(place: Place, client: Client): (() => void) | undefined {
+    const { patience, onWait } = this.#rules;
+    onWait?.(this.shortageFor(client));
+    return patience?.clock.after(patience.waitMs, () => {
+      const { limit, most } = this.shortageFor(client);
+      place.refuse(noPlace(most, patience.waitMs, limit));
+    });
+  }
+
+  /** Notes that the head of a response has arrived. */
+  noteAnswered(): void {
+    this.#unanswered -= 1;
+    if (this.#lines.size > 0) this.proceed();
   }
 
   /** Notes that a spare request holds a connection. */
@@ -80,15 +149,16 @@ export class ConnectionQueue {
    */
   needOne(client: Client): void {
     const isOwn = client !== undefined && this.#heldBy(client) >= this.#rules.perClient();
-    if (!isOwn && this.#busy < this.#rules.connections) return;
+    if (!isOwn && !this.#isFull) return;
     const place = [...this.#spare].findLast(({ holder }) => !isOwn || holder === client);
     if (place === undefined) return;
     this.#spare.delete(place);
     place.giveUp();
   }
 
-  #hold(client: Client): void {
-    this.#busy += 1;
+  #hold(place: Place, client: Client): void {
+    this.#running.add(place);
+    this.#unanswered += 1;
     this.#held.set(client, this.#heldBy(client) + 1);
   }
 
@@ -112,7 +182,8 @@ export class ConnectionQueue {
   release(place: Place): void {
     const { holder: client } = place;
     this.#spare.delete(place);
-    this.#busy -= 1;
+    this.#running.delete(place);
+    if (!place.isAnswered) this.#unanswered -= 1;
     const left = this.#heldBy(client) - 1;
     if (left > 0) this.#held.set(client, left);
     else this.#held.delete(client);
@@ -122,32 +193,35 @@ export class ConnectionQueue {
 
   /** Begins the requests that may begin now. */
   proceed(): void {
-    while (this.#busy < this.#rules.connections) {
+    while (!this.#isFull) {
       const client = this.#next();
       if (client === none) return;
       const line = this.#lines.get(client) as Set<Place>;
-      const [place] = line as Iterable<Place>;
+      const [place] = line as Iterable<Place> as [Place];
       // The client goes behind the others.
       this.#lines.delete(client);
       this.#lines.set(client, line);
-      this.#hold(client);
-      (place as Place).go(client);
+      this.#hold(place, client);
+      place.go(client);
     }
   }
 
-  /** The first waiting client that holds less than its share. */
+  /** The first waiting client that may hold one more. */
   #next(): Client | typeof none {
     if (this.#lines.size === 0) return none;
-    const share = this.#rules.perClient();
-    for (const client of this.#lines.keys()) {
-      if (client === undefined || this.#heldBy(client) < share) return client;
-    }
+    for (const client of this.#lines.keys()) if (this.#hasShare(client)) return client;
     return none;
   }
 
   #heldBy(client: Client): number {
     return this.#held.get(client) ?? 0;
   }
+}
+
+/** Returns the error of a request that has waited for long enough. `most` is the value of the limit. */
+export function noPlace(most: number, waitMs: number, limit: Shortage['limit'] = 'connections'): ProxyError {
+  const detail = `no place at the origin within ${waitMs / 1000} s: ${limit} is ${most}`;
+  return new ProxyError('origin_busy', { detail, fields: [retryAfter(waitMs)] });
 }
 
 const none = Symbol('none');
@@ -161,6 +235,9 @@ class Place implements Turn {
   #clients: Set<Client> | undefined;
   /** The client that holds the connection. */
   holder: Client;
+  /** Whether the head of the response has arrived. */
+  isAnswered = false;
+  #stopTimer: (() => void) | undefined;
 
   constructor(queue: ConnectionQueue, charged: ChargedClients | undefined) {
     this.#queue = queue;
@@ -171,7 +248,7 @@ class Place implements Turn {
     if (this.#state !== 'new') return;
     const client = this.#charged?.client;
     const isSpare = this.#charged?.isSpare === true;
-    if (isSpare ? this.#queue.takeSpare(client) : this.#queue.takeFree(client)) {
+    if (isSpare ? this.#queue.takeSpare(this, client) : this.#queue.takeFree(this, client)) {
       this.#state = 'busy';
       this.holder = client;
       if (isSpare) this.#queue.noteSpare(this);
@@ -186,7 +263,10 @@ class Place implements Turn {
     this.#state = 'waiting';
     this.#send = send;
     this.#want(client);
-    if (this.#isWaiting) this.#queue.needOne(client);
+    if (!this.#isWaiting) return;
+    this.#queue.needOne(client);
+    if (!this.#isWaiting) return;
+    this.#stopTimer = this.#queue.noteWaiting(this, client);
     if (this.#charged === undefined) return;
     const onWanted = (client: string): void => this.#want(client);
     this.#charged.onWanted = onWanted;
@@ -202,6 +282,27 @@ class Place implements Turn {
     const send = this.#send;
     this.#send = undefined;
     send?.(this.#charged?.whyNotBegin?.(this.#charged.client));
+  }
+
+  /** Whether it holds its connection for a response that is taken into the store. */
+  get isFill(): boolean {
+    return this.isAnswered && this.#charged?.bodyClients !== undefined;
+  }
+
+  answered(): void {
+    if (this.#state !== 'busy' || this.isAnswered) return;
+    this.isAnswered = true;
+    this.#queue.noteAnswered();
+  }
+
+  /** Ends the wait with an error. */
+  refuse(error: ProxyError): void {
+    if (!this.#isWaiting) return;
+    this.#state = 'over';
+    this.#stopWaiting();
+    const send = this.#send;
+    this.#send = undefined;
+    send?.(error);
   }
 
   /** Asks a spare request to give up its connection. */
@@ -229,6 +330,8 @@ class Place implements Turn {
   }
 
   #stopWaiting(): void {
+    this.#stopTimer?.();
+    this.#stopTimer = undefined;
     if (this.#clients !== undefined) this.#queue.withdraw(this, this.#clients);
     if (this.#charged !== undefined) this.#charged.onWanted = undefined;
   }

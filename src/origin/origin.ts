@@ -87,8 +87,21 @@ export interface Origin {
   close(): Promise<void>;
 }
 
+/** The requests to an origin: those that have a place, by what holds it, and those that wait for one. */
+export interface OriginUse {
+  /** Responses that are passed on while they arrive. */
+  readonly streams: number;
+  /** Responses that are taken into the store. */
+  readonly fills: number;
+  /** Requests that have no response yet. */
+  readonly unanswered: number;
+  readonly waiting: number;
+}
+
 /** An origin that has connections of its own. */
 export interface ConnectedOrigin extends Origin {
+  /** What holds its connections now. Absent for one that does not count them. */
+  readonly use?: OriginUse | undefined;
   /**
    * Closes all idle connections, and others when they become idle. Requests under way go on. Later requests are still sent, over
    * connections that close soon after.

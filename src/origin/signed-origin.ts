@@ -89,6 +89,9 @@ export function createSignedOrigin(origin: ConnectedOrigin, sign: Sign): Connect
     },
     retire: () => origin.retire(),
     close: () => origin.close(),
+    get use() {
+      return origin.use;
+    },
   };
 }
 

@@ -18,7 +18,7 @@ import type { BoundClient } from '../http/client-connection.ts';
 import { type Fields, wireFieldName } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { hasConnectionCredentials } from '../semantics/connection-auth.ts';
-import { ConnectionQueue } from './connection-queue.ts';
+import { ConnectionQueue, type QueueRules } from './connection-queue.ts';
 import { readBeforeWriteErrors } from './early-answer.ts';
 import { OriginExchange } from './exchange.ts';
 import { type ConnectedOrigin, hostOfOrigin, type OriginRequest, type OriginResponse, socketPathOf } from './origin.ts';
@@ -39,6 +39,14 @@ export interface UndiciOriginOptions {
   readonly connections: number;
   /** The maximum number of connections of one client. Its further requests wait until one of these is free. */
   readonly connectionsPerClient: number;
+  /** Whether a client may have more while a quarter of all connections is free. */
+  readonly maySharesBeExceeded?: boolean;
+  /** The maximum number of requests without the head of a response; absent, or 0, for no limit. */
+  readonly unansweredRequests?: number;
+  /** How long a request waits for a connection; absent for no limit. */
+  readonly patience?: QueueRules['patience'];
+  /** Called when a request has to wait for a connection. */
+  readonly onWait?: QueueRules['onWait'];
   /** The maximum time that an idle connection is kept; a Keep-Alive hint of the origin may shorten it. */
   readonly keepAliveTimeoutMs: number;
   /** Whether TLS must end with close_notify where a body ends with its connection. */
@@ -139,8 +147,8 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   const pool = new PoolUntilRetired(createPool);
   const owned = new OwnedClients(createClient);
   const isTls = url.protocol === 'https:';
-  const { connections, connectionsPerClient } = options;
-  const queue = new ConnectionQueue({ connections, perClient: () => connectionsPerClient });
+  const { connections } = options;
+  const queue = new ConnectionQueue({ ...queueRules(options, () => 1), connections });
 
   const send = (request: OriginRequest): Promise<OriginResponse> => {
     const turn = queue.join(request.charged);
@@ -156,6 +164,10 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
     const begun = hasContent(request) ? request.body?.begun?.() : undefined;
     if (begun === undefined) turn.begin(dispatch);
     else begun.then(() => turn.begin(dispatch)).catch((thrown) => exchange.onResponseError(null, thrown));
+    exchange.response.then(
+      () => turn.answered(),
+      () => undefined,
+    );
     return exchange.response;
   };
 
@@ -168,6 +180,29 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
     async close() {
       await Promise.all([pool.destroy(), owned.destroy()]);
     },
+    get use() {
+      return queue.use;
+    },
+  };
+}
+
+/** Returns the rules of a queue for a pool whose connections carry so many requests each. */
+export function queueRules(options: UndiciOriginOptions, perConnection: () => number): QueueRules {
+  const {
+    connections,
+    connectionsPerClient,
+    maySharesBeExceeded = false,
+    unansweredRequests,
+    patience,
+    onWait,
+  } = options;
+  return {
+    connections: Number.POSITIVE_INFINITY,
+    perClient: () => connectionsPerClient * perConnection(),
+    beyondShares: () => (maySharesBeExceeded ? Math.floor((connections * perConnection() * 3) / 4) : 0),
+    unanswered: unansweredRequests ?? 0,
+    patience,
+    onWait,
   };
 }
 

@@ -37,7 +37,7 @@ import { type Allowances, createAllowances } from '../guard/limits/allowances.ts
 import type { PurgeRules } from '../guard/purge.ts';
 import type { Heir } from './inheritance.ts';
 import { readSecret, unusable } from './secrets.ts';
-import { monotonicClock, secondsToMs, systemClock } from './system.ts';
+import { clientShare, descriptorLimit, monotonicClock, originDescriptors, secondsToMs, systemClock } from './system.ts';
 
 /** Creates a gate. Rejects when a secret or a file of it cannot be read. */
 export async function createRouteGate(config: RouteConfig, heir: Heir): Promise<Gate> {
@@ -135,7 +135,8 @@ async function readList(source: SecretSource, rule: SecretRule): Promise<readonl
 
 /** Creates the limits of a route. Takes over those of the previous configuration, and what clients have used, where they are equal. */
 function createRouteAllowances({ limits }: RouteConfig, heir: Heir): Allowances {
-  const { rate, amplification, bodyBytes, requestsPerClient, tunnelsPerClient, fills, fillsPerClient } = limits;
+  const { rate, amplification, bodyBytes, requestsPerClient, fills, fillsPerClient } = limits;
+  const { tunnelsPerClient = clientShare(originDescriptors(descriptorLimit())) } = limits;
   const { factor, freeBytes, windowSeconds } = amplification;
   const rules = {
     bodyBytes,

@@ -23,6 +23,7 @@ import { createStoreOperations } from '../admin/store-operations.ts';
 import { type AddressRange, formatListenPlace, type ListenPlace } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
 import type { SecretSource } from '../config/secret-source.ts';
+import type { MemberState } from '../origin/group/origin-group.ts';
 import { splitKey } from '../routing/cache-key.ts';
 import type { Route } from '../routing/router.ts';
 import type { StoreUsage } from '../store/store.ts';
@@ -197,11 +198,15 @@ export function createOperations(parts: ServerParts): Operations {
   };
 }
 
+const noUse = { streams: 0, fills: 0, unanswered: 0, waiting: 0 };
+
 /** Returns the origins of a route, and what this process knows of them. */
 export function listOriginsOf(route: Route, worker: number): OriginStatus[] {
   const ranges = route.rangeSupport.known;
-  const members = route.listOrigins?.() ?? [{ url: route.originUrl, health: 'well' as const }];
-  return members.map(({ url, health }) => ({ route: route.name, url: url.href, worker, health, ranges }));
+  const members: readonly MemberState[] = route.listOrigins?.() ?? [{ url: route.originUrl, health: 'well' }];
+  return members.map(({ url, health, use = noUse }) => {
+    return { route: route.name, url: url.href, worker, health, ranges, requests: use };
+  });
 }
 
 /** Returns the parts of a server that operations use. */

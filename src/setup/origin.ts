@@ -17,7 +17,7 @@ import { createHttp2Origin } from '../origin/http2/http2-origin.ts';
 import { createObservedOrigin } from '../origin/observed-origin.ts';
 import { type ConnectedOrigin, hostOfOrigin, type Origin } from '../origin/origin.ts';
 import { createSignedOrigin, createSigner, type Sign, type SigningCredentials } from '../origin/signed-origin.ts';
-import { createUndiciOrigin, type OriginTls } from '../origin/undici-origin.ts';
+import { createUndiciOrigin, type OriginTls, type UndiciOriginOptions } from '../origin/undici-origin.ts';
 import type { OriginFieldRules, Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { openTracing } from '../telemetry/tracing.ts';
@@ -26,6 +26,7 @@ import { version } from './package-files.ts';
 import { readSecret, unusable } from './secrets.ts';
 import {
   backgroundClock,
+  clientShare,
   descriptorLimit,
   originDescriptors,
   randomFraction,
@@ -35,9 +36,6 @@ import {
 import { readTlsFiles } from './tls-files.ts';
 
 type OriginConfig = RouteConfig['origin'];
-
-/** Without `connectionsPerClient` one client has at most a quarter of the connections. */
-const defaultShare = 4;
 
 /** The parts of a route that concern its origins. */
 type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'listOrigins' | 'tls' | 'timeouts' | 'host'> & {
@@ -74,7 +72,10 @@ export async function createRouteOrigins(
   const observe = createObserver(routeName, emit);
   const origin = heir.take('origins', [routeName, config, tls, credentials], () =>
     createOriginGroup({
-      members: urls.map((url, index) => createMember(url, config, { tls, signing }, healths[index] as Health, observe)),
+      members: urls.map((url, index) => {
+        const reports = { observe, onWait: createShortageReport(url, routeName, emit) };
+        return createMember(url, config, { tls, signing }, healths[index] as Health, reports);
+      }),
       choice: config.choice,
       retries: config.retries,
       health: rules,
@@ -133,11 +134,23 @@ async function createSigning({ signing }: OriginConfig, credentials: SigningCred
   };
 }
 
-function createMember(url: URL, config: OriginConfig, trust: Trust, health: Health, observe: Observe): GroupMember {
+/** What is reported of an origin. */
+interface OriginReports {
+  readonly observe: Observe;
+  readonly onWait: UndiciOriginOptions['onWait'];
+}
+
+function createMember(
+  url: URL,
+  config: OriginConfig,
+  trust: Trust,
+  health: Health,
+  { observe, onWait }: OriginReports,
+): GroupMember {
   const isMany = config.alternatives.length > 0;
   const isChecked = config.health.check !== undefined && isMany;
   const { tls, signing } = trust;
-  const origin = signed(createOrigin(url, config, tls), signing?.sign);
+  const origin = signed(createOrigin(url, config, tls, onWait), signing?.sign);
   const checkOrigin = isChecked
     ? signed(createOrigin(url, { ...config, connections: 1 }, tls), signing?.signCheck)
     : undefined;
@@ -147,6 +160,7 @@ function createMember(url: URL, config: OriginConfig, trust: Trust, health: Heal
     checkOrigin,
     host: config.host === 'origin' && isMany ? hostOfOrigin(url) : undefined,
     health,
+    readUse: () => origin.use,
     retire() {
       origin.retire();
       checkOrigin?.retire();
@@ -158,15 +172,25 @@ function signed(origin: ConnectedOrigin, sign: Sign | undefined): ConnectedOrigi
   return sign === undefined ? origin : createSignedOrigin(origin, sign);
 }
 
-function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): ConnectedOrigin {
-  const connections = Math.min(config.connections, originDescriptors(descriptorLimit()));
-  const options = {
+function createOrigin(
+  url: URL,
+  config: OriginConfig,
+  tls: OriginTls,
+  onWait?: UndiciOriginOptions['onWait'],
+): ConnectedOrigin {
+  const most = originDescriptors(descriptorLimit());
+  const connections = Math.min(config.connections ?? most, most);
+  const options: UndiciOriginOptions = {
     url: url.href,
     connectTimeoutMs: wholeMs(config.connectTimeoutSeconds),
     headersTimeoutMs: wholeMs(config.headersTimeoutSeconds),
     bodyTimeoutMs: wholeMs(config.bodyTimeoutSeconds),
     connections,
-    connectionsPerClient: config.connectionsPerClient ?? Math.ceil(connections / defaultShare),
+    connectionsPerClient: config.connectionsPerClient ?? clientShare(connections),
+    maySharesBeExceeded: config.connectionsPerClient === undefined,
+    unansweredRequests: config.unansweredRequests,
+    patience: { waitMs: wholeMs(config.waitSeconds), clock: backgroundClock },
+    onWait,
     keepAliveTimeoutMs: wholeMs(config.keepAliveTimeoutSeconds),
     requiresCloseNotify: config.closeDelimited === 'store',
     tls,
@@ -174,6 +198,23 @@ function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): Connected
   return config.protocol === 'http2' && url.protocol === 'https:'
     ? createHttp2Origin({ ...options, clock: backgroundClock })
     : createUndiciOrigin(options);
+}
+
+/** How often the log says that requests wait for the same origin, in milliseconds. */
+const shortageEveryMs = 60_000;
+
+/** Returns a function that reports, once a minute, which limit makes requests wait for an origin, and what holds the places. */
+function createShortageReport(url: URL, route: string, emit: Emit): UndiciOriginOptions['onWait'] {
+  let nextAt = Number.NEGATIVE_INFINITY;
+  return ({ limit, most, use }) => {
+    const now = backgroundClock.now();
+    if (now < nextAt) return;
+    nextAt = now + shortageEveryMs;
+    const { streams, fills, unanswered, waiting } = use;
+    const message = `requests wait for the origin ${url.href}: origin.${limit} (${most}) is reached`;
+    const detail = `in use: ${streams} by streams, ${fills} by fills, ${unanswered} by unanswered requests; waiting: ${waiting}`;
+    emit({ kind: 'origin', route, message, detail });
+  };
 }
 
 /** Returns whole milliseconds, as undici requires them. */

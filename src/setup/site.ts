@@ -25,7 +25,7 @@ import { cacheOptions, createRouteGate } from './gate.ts';
 import { type Heir, Inheritance } from './inheritance.ts';
 import { createRouteOrigins, readOriginFieldRules } from './origin.ts';
 import { version } from './package-files.ts';
-import { secondsToMs, systemClock, systemRandom } from './system.ts';
+import { descriptorLimit, originDescriptors, secondsToMs, systemClock, systemRandom } from './system.ts';
 
 /** The parts that outlive a configuration, and serve one after the other. */
 export interface SiteContext {
@@ -91,7 +91,11 @@ export async function createSite(
     router: createRouter(routes),
     gateOf: (route) => gateOf.get(route) as Gate,
     pseudonym,
-    trust: { isTrusted: createPeerList(config.trustedProxies), fields: config.trustedFields },
+    trust: {
+      isTrusted: createPeerList(config.trustedProxies),
+      fields: config.trustedFields,
+      onUntrusted: createPeerNotice(emit),
+    },
   };
   const prefetchState = before?.prefetchState ?? new PrefetchState(systemClock, emit);
   const parts = { ...admission, cache, clock: systemClock, emit };
@@ -123,6 +127,21 @@ export async function createSite(
     },
     discard: async (other) => void (await Promise.all(leave(other).map((group) => group.close()))),
     close: async () => void (await Promise.all(origins.map((group) => group.close()))),
+  };
+}
+
+/** The largest number of peers that the log names: any client can send X-Forwarded-For. */
+const mostNamedPeers = 16;
+
+/** Returns a function that says once for each peer that it names clients which count as one. */
+function createPeerNotice(emit: Emit): (peer: string) => void {
+  const named = new Set<string>();
+  return (peer) => {
+    if (named.size >= mostNamedPeers || named.has(peer)) return;
+    named.add(peer);
+    const [name, option] = peer === '' ? ['a peer on a Unix socket', 'unix'] : [`the peer ${peer}`, peer];
+    const message = `${name} sends X-Forwarded-For, and all its clients count as one; if it is your proxy, trustedProxies: ["${option}"] tells them apart`;
+    emit({ kind: 'listener', level: 'warn', message });
   };
 }
 
@@ -222,7 +241,7 @@ function addsCredentials({ origin, fields }: RouteConfig): boolean {
 
 /** Counts the exchanges of a route, and how many its origins take at a time. */
 function countExchanges(origin: Origin, { origin: { connections, alternatives }, limits }: RouteConfig) {
-  const most = connections * (1 + alternatives.length);
+  const most = (connections ?? originDescriptors(descriptorLimit())) * (1 + alternatives.length);
   const { fills } = limits;
   return { load: new CountedOrigin(origin), mostExchanges: fills > 0 ? Math.min(fills, most) : most };
 }

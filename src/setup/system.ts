@@ -96,9 +96,17 @@ export function clientDescriptors(limit: number): number {
   return limit - Math.min(mostKept, Math.floor(limit / 2));
 }
 
-/** Returns how many descriptors the connections to one origin may take. */
+/** The ports of one address limit the connections between two addresses. */
+const mostToOrigin = 65_535;
+
+/** Returns how many descriptors the connections to one origin may take: an eighth. */
 export function originDescriptors(limit: number): number {
-  return Math.max(1, Math.floor(limit / 8));
+  return Math.min(mostToOrigin, Math.max(1, Math.floor(limit / 8)));
+}
+
+/** Returns how many of the connections to an origin are the share of one client: a quarter. */
+export function clientShare(connections: number): number {
+  return Math.ceil(connections / 4);
 }
 
 function readLimit(): number {

@@ -261,6 +261,10 @@ const table = {
     ['route', 'origin'],
     'max',
   ),
+  rangeway_origin_requests: gauge(
+    'Requests to an origin now: responses passed on (streams), taken into the store (fills), without a head (unanswered), or waiting for a connection.',
+    ['route', 'origin', 'use'],
+  ),
   rangeway_revalidations_total: counter('Validations of stored responses at origins, by result.', ['result']),
 
   rangeway_fills_running: gauge('Transfers from origins into the store (fills) that are running.'),

@@ -44,6 +44,8 @@ interface OriginReading {
   readonly url: string;
   readonly health: 'well' | 'ill' | 'resting';
   readonly ranges: 'unknown' | 'yes' | 'no';
+  /** Undefined where they are not counted. */
+  readonly requests?: Readonly<Record<'streams' | 'fills' | 'unanswered' | 'waiting', number>> | undefined;
 }
 
 /** The sources of gauges that are read on demand. */
@@ -162,6 +164,11 @@ function attachedGauges(sources: () => MetricSources | undefined): readonly Metr
     createAsked(
       metricKinds.rangeway_origin_gives_ranges,
       ofOrigins(({ ranges }) => knownRanges[ranges]),
+    ),
+    createAsked(metricKinds.rangeway_origin_requests, () =>
+      Array.from(sources()?.listOrigins() ?? []).flatMap(({ route, url, requests }) =>
+        Object.entries(requests ?? {}).map(([use, count]) => [[route, redact(url), use], count] as const),
+      ),
     ),
   ];
 }

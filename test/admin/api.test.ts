@@ -136,7 +136,18 @@ describe('an answer', () => {
       '/api/v1/origins',
       '',
       ['listOrigins'],
-      { origins: [{ route: 'files', url: 'http://origin.test/', worker: 1, health: 'resting', ranges: 'unknown' }] },
+      {
+        origins: [
+          {
+            route: 'files',
+            url: 'http://origin.test/',
+            worker: 1,
+            health: 'resting',
+            ranges: 'unknown',
+            requests: { streams: 3, fills: 1, unanswered: 0, waiting: 2 },
+          },
+        ],
+      },
     ],
     ['GET', '/api/v1/config', '', ['readConfig'], { routes: [] }],
     ['GET', '/api/v1/log', '', ['readLogLevel'], { level: 'info' }],

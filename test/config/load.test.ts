@@ -76,8 +76,9 @@ describe('checkConfig fills in', () => {
             connectTimeoutSeconds: 10,
             headersTimeoutSeconds: 60,
             bodyTimeoutSeconds: 60,
-            connections: 128,
             keepAliveTimeoutSeconds: 4,
+            unansweredRequests: 0,
+            waitSeconds: 10,
             insecureTls: false,
             ranges: 'auto',
             seekAheadBytes: 2_097_152,
@@ -93,7 +94,6 @@ describe('checkConfig fills in', () => {
           },
           limits: {
             requestsPerClient: 0,
-            tunnelsPerClient: 256,
             tunnelIdleTimeoutSeconds: 3600,
             fills: 0,
             fillsPerClient: 0,

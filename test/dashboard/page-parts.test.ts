@@ -97,11 +97,13 @@ describe('origins', () => {
     worker,
     health,
     ranges,
+    requests: { streams: worker, fills: 0, unanswered: 1, waiting: 0 },
   });
 
-  it('have the worst health that a worker reports, and how many do', () => {
+  it('have the worst health that a worker reports, how many do, and the requests of all', () => {
+    const requests = { streams: 6, fills: 0, unanswered: 3, waiting: 0 };
     expect(groupOrigins([report(1, 'well', 'yes'), report(2, 'resting', 'yes'), report(3, 'ill', 'unknown')])).toEqual([
-      { route: 'r', url: 'http://a', health: 'resting', worst: 1, ranges: 'yes', workers: 3 },
+      { route: 'r', url: 'http://a', health: 'resting', worst: 1, ranges: 'yes', workers: 3, requests },
     ]);
   });
 

@@ -2,8 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { ConnectionQueue, type Turn } from '../../src/origin/connection-queue.ts';
+import { ConnectionQueue, type QueueRules, type Turn } from '../../src/origin/connection-queue.ts';
 import type { ChargedClients } from '../../src/origin/origin.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 /** Creates a queue. `begun` lists the requests that have begun: `a1` is the first of client `a`. */
 function setUp(connections: number, perClient: number) {
@@ -162,5 +163,66 @@ describe('a request that several clients want', () => {
     turns[0]?.leave();
     await Promise.resolve();
     expect(sent).toEqual([refusal, undefined]);
+  });
+});
+
+describe('a queue with limits of its own', () => {
+  /** Lets clients ask by a story as above; `?a1` is the arrival of the head of the response to `a1`. */
+  function tell(rules: Partial<QueueRules>, story: string) {
+    const clock = createFakeClock();
+    const shortages: string[] = [];
+    const queue = new ConnectionQueue({
+      connections: 8,
+      perClient: () => 2,
+      patience: { waitMs: 10_000, clock },
+      onWait: ({ limit, most }) => shortages.push(`${limit} ${most}`),
+      ...rules,
+    });
+    const begun: string[] = [];
+    const refused: ProxyError[] = [];
+    const turns = new Map<string, Turn>();
+    for (const step of story.split(' ')) {
+      const name = step.replace(/^[!?]/, '');
+      if (step.startsWith('!')) turns.get(name)?.leave();
+      else if (step.startsWith('?')) turns.get(name)?.answered();
+      else {
+        const turn = queue.join({ client: name.charAt(0), bodyClients: undefined });
+        turns.set(name, turn);
+        turn.begin((refusal) => (refusal === undefined ? begun.push(name) : refused.push(refusal)));
+      }
+    }
+    return { clock, queue, begun, refused, shortages };
+  }
+
+  it('lets a client exceed its share while enough connections are free, and others take the rest', () => {
+    const { begun, shortages } = tell({ beyondShares: () => 6 }, 'a1 a2 a3 a4 a5 a6 a7 b1 b2 a8');
+    expect(begun.join(' ')).toBe('a1 a2 a3 a4 a5 a6 b1 b2');
+    expect(shortages).toEqual(['connectionsPerClient 2', 'connections 8']);
+  });
+
+  it('does not count a response whose head has come as unanswered, however long it takes', () => {
+    const { begun, queue, shortages } = tell({ unanswered: 2, perClient: () => 8 }, 'a1 a2 b1 ?a1 ?a2 c1');
+    expect(begun).toEqual(['a1', 'a2', 'b1', 'c1']);
+    expect(shortages).toEqual(['unansweredRequests 2']);
+    expect(queue.use).toEqual({ streams: 2, fills: 0, unanswered: 2, waiting: 0 });
+  });
+
+  it('refuses a request that has waited for long enough, with Retry-After, and keeps no timer for others', () => {
+    const { clock, refused, queue } = tell({}, 'a1 a2 a3 a4 !a4');
+    expect(clock.pending).toBe(1);
+    clock.advance(9_999);
+    expect(refused).toEqual([]);
+    clock.advance(1);
+    expect(refused).toMatchObject([{ code: 'origin_busy', status: 503, fields: [['retry-after', '10']] }]);
+    expect(refused[0]?.detail).toContain('connectionsPerClient is 2');
+    expect(queue.use.waiting).toBe(0);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('gives a request that gets its turn no error later', async () => {
+    const { clock, refused } = tell({ connections: 1 }, 'a1 b1 !a1');
+    await Promise.resolve();
+    clock.advance(20_000);
+    expect(refused).toEqual([]);
   });
 });

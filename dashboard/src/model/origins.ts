@@ -12,6 +12,8 @@ export interface OriginGroup {
   /** `unknown` where no worker knows, or workers disagree. */
   readonly ranges: OriginStatus['ranges'];
   readonly workers: number;
+  /** The requests at all workers together. */
+  readonly requests: OriginStatus['requests'];
 }
 
 const badness = { well: 0, ill: 1, resting: 2 } as const;
@@ -26,6 +28,8 @@ export function groupOrigins(origins: readonly OriginStatus[]): OriginGroup[] {
       (worst, { health: each }) => (badness[each] > badness[worst] ? each : worst),
       first.health,
     );
+    const sum = (read: (requests: OriginStatus['requests']) => number) =>
+      reports.reduce((total, { requests }) => total + read(requests), 0);
     const known = new Set(reports.map(({ ranges }) => ranges).filter((ranges) => ranges !== 'unknown'));
     const [only = 'unknown' as const] = known;
     return [
@@ -36,6 +40,12 @@ export function groupOrigins(origins: readonly OriginStatus[]): OriginGroup[] {
         worst: reports.filter((report) => report.health === health).length,
         ranges: known.size === 1 ? only : ('unknown' as const),
         workers: reports.length,
+        requests: {
+          streams: sum(({ streams }) => streams),
+          fills: sum(({ fills }) => fills),
+          unanswered: sum(({ unanswered }) => unanswered),
+          waiting: sum(({ waiting }) => waiting),
+        },
       },
     ];
   });

@@ -293,8 +293,14 @@ function OriginsPanel({ origins }: { readonly origins: readonly OriginStatus[] }
   );
 }
 
+/** What holds the connections to an origin; only what is there. */
+function requestsText(requests: OriginGroup['requests']): string {
+  const parts = Object.entries(requests).filter(([, count]) => count > 0);
+  return parts.length === 0 ? 'no requests' : parts.map(([use, count]) => `${count} ${use}`).join(', ');
+}
+
 function OriginRow({
-  group: { route, url, health, ranges, worst, workers },
+  group: { route, url, health, ranges, worst, workers, requests },
 }: {
   readonly group: OriginGroup;
 }): JSX.Element {
@@ -308,7 +314,7 @@ function OriginRow({
         {some}
       </Pill>
       <span class="list-note">
-        route {route}, {rangeTexts[ranges]}
+        route {route}, {rangeTexts[ranges]}, {requestsText(requests)}
       </span>
     </li>
   );

@@ -19,6 +19,7 @@ export interface Diagnosis {
     | 'cores'
     | 'memory'
     | 'descriptors'
+    | 'connections'
     | 'backlog'
     | 'clock'
     | 'sendfile'

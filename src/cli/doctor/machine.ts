@@ -3,6 +3,7 @@
 import type { Config } from '../../config/schema.ts';
 import { countWorkers } from '../../fleet-main.ts';
 import { connectionRules } from '../../setup/listeners.ts';
+import { originDescriptors } from '../../setup/system.ts';
 import { optionSize, sizeText } from '../text-sections.ts';
 import { type Diagnosis, fine, found } from './diagnosis.ts';
 
@@ -47,6 +48,7 @@ export function judgeMachine(facts: MachineFacts, config: Config): readonly Diag
     judgeCores(facts, config),
     judgeMemory(facts, config),
     ...judgeDescriptors(facts, config),
+    ...judgeOriginConnections(facts, config),
     ...judgeBacklog(facts),
     judgeClock(facts),
     ...judgeSendfile(facts, config),
@@ -209,6 +211,26 @@ function judgeDescriptors({ descriptors }: MachineFacts, config: Config): Diagno
   const what = `${has} are enough for ${clients} clients at a time; the connections beyond, up to the ${wanted} that are allowed, are closed at once`;
   const advice = `LimitNOFILE=${suited(wanted)} in the unit of systemd, or ulimit -n ${suited(wanted)}; or ${where}: ${clients * workers}`;
   return [found(clients * 2 < wanted ? 'warning' : 'note', topic, what, advice, where)];
+}
+
+/** So many streams at a time are not many: an office with some event streams in each browser has them. */
+const fewestOriginConnections = 512;
+
+/** Warns where event streams, long polls and downloads would soon keep other requests waiting for a connection to the origin. */
+function judgeOriginConnections({ descriptors }: MachineFacts, { routes }: Config): Diagnosis[] {
+  if (descriptors === undefined || descriptors < fewestDescriptors) return [];
+  const allowed = originDescriptors(descriptors);
+  return routes.flatMap(({ origin: { connections = allowed } }, index) => {
+    const most = Math.min(connections, allowed);
+    if (most >= fewestOriginConnections) return [];
+    const what = `at most ${most} connections to the origin at a time: as many event streams, long polls and slow downloads keep all other requests waiting`;
+    const isOurs = connections < allowed;
+    const needed = suited(fewestOriginConnections * 8);
+    const advice = isOurs
+      ? `leave "connections" out; "unansweredRequests" and "limits.fills" protect a weak origin without counting streams`
+      : `LimitNOFILE=${needed} in the unit of systemd, or ulimit -n ${needed}: an origin gets an eighth of the descriptors`;
+    return [found('warning', 'connections', what, advice, `routes[${index}].origin.connections`)];
+  });
 }
 
 /** Returns a limit that is enough for these clients: the next power of two. */

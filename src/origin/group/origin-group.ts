@@ -10,7 +10,7 @@ import { ExpiringMap } from '../../http/collections.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
 import { toProxyError } from '../../http/proxy-error.ts';
 import { withHost } from '../../semantics/references.ts';
-import { type Origin, type OriginRequest, type OriginResponse, observedResponse } from '../origin.ts';
+import { type Origin, type OriginRequest, type OriginResponse, type OriginUse, observedResponse } from '../origin.ts';
 import {
   Health,
   type HealthCheckRules,
@@ -32,6 +32,8 @@ export interface GroupMember {
   readonly host: string | undefined;
   /** Its health so far, by the rules of the group. Absent where nothing is known yet. */
   readonly health?: Health | undefined;
+  /** Reads what holds its connections now (`ConnectedOrigin.use`). */
+  readonly readUse?: (() => OriginUse | undefined) | undefined;
   /** As `ConnectedOrigin.retire`, for all of its connections. */
   readonly retire?: (() => void) | undefined;
 }
@@ -71,6 +73,8 @@ export interface Hold {
 export interface MemberState {
   readonly url: URL;
   readonly health: HealthState;
+  /** Undefined where the connections are not counted. */
+  readonly use?: OriginUse | undefined;
 }
 
 /** The origins of a route. */
@@ -184,7 +188,7 @@ class Group implements OriginGroup {
   }
 
   listMembers(): readonly MemberState[] {
-    return this.#members.map(({ url, health }) => ({ url, health: health.state }));
+    return this.#members.map(({ url, health, readUse }) => ({ url, health: health.state, use: readUse?.() }));
   }
 
   retire(): void {

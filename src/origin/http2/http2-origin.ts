@@ -4,15 +4,16 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../http/clock.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import { hasConnectionCredentials } from '../../semantics/connection-auth.ts';
-import { ConnectionQueue, type Turn } from '../connection-queue.ts';
+import { ConnectionQueue, noPlace, type Turn } from '../connection-queue.ts';
 import { abortError } from '../exchange.ts';
-import type { ConnectedOrigin, OriginRequest, OriginResponse } from '../origin.ts';
+import type { ConnectedOrigin, OriginRequest, OriginResponse, OriginUse } from '../origin.ts';
 import { OriginError, originError } from '../origin-error.ts';
 import {
   createAlpnDialer,
   createUndiciOrigin,
   hasOwnAddress,
   maxConnectionAgeMs,
+  queueRules,
   refuseUnsendable,
   type UndiciOriginOptions,
 } from '../undici-origin.ts';
@@ -72,10 +73,7 @@ class AlpnOrigin implements ConnectedOrigin {
     this.#dial = createAlpnDialer(options);
     this.#http1 = createUndiciOrigin(options, { take: () => this.#takeSpare() });
     // The connections limit the number of streams. The queue only keeps clients to their shares.
-    this.#queue = new ConnectionQueue({
-      connections: Number.POSITIVE_INFINITY,
-      perClient: () => options.connectionsPerClient * this.#streamsPerConnection,
-    });
+    this.#queue = new ConnectionQueue(queueRules(options, () => this.#streamsPerConnection));
   }
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
@@ -90,7 +88,11 @@ class AlpnOrigin implements ConnectedOrigin {
         if (this.#isClosed) throw new ProxyError('internal', { detail: 'the origin was closed' });
         if (this.#options.clock.now() < this.#http1UntilAt) break;
         const connection = this.#select();
-        if (connection !== undefined) return await connection.fetch(request, () => turn.leave());
+        if (connection !== undefined) {
+          const response = await connection.fetch(request, () => turn.leave());
+          turn.answered();
+          return response;
+        }
         await this.#wait(request.signal);
       }
     } catch (thrown) {
@@ -100,6 +102,17 @@ class AlpnOrigin implements ConnectedOrigin {
     }
     turn.leave();
     return this.#http1.fetch(request);
+  }
+
+  get use(): OriginUse {
+    const streams = this.#queue.use;
+    const { use = streams } = this.#http1;
+    return {
+      streams: streams.streams + use.streams,
+      fills: streams.fills + use.fills,
+      unanswered: streams.unanswered + use.unanswered,
+      waiting: streams.waiting + use.waiting + this.#waiting.length,
+    };
   }
 
   retire(): void {
@@ -128,13 +141,24 @@ class AlpnOrigin implements ConnectedOrigin {
 
   /** Waits for a free stream, for another connection, or until the origin turns out not to speak HTTP/2. */
   #wait(signal: AbortSignal): Promise<void> {
+    const { patience, onWait, connections } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const leave = () => reject(abortError(signal));
+    let isGone = false;
+    const fail = (error: Error) => {
+      isGone = true;
+      reject(error);
+    };
+    const leave = () => fail(abortError(signal));
     if (signal.aborted) leave();
     signal.addEventListener('abort', leave, { once: true });
-    this.#waiting.push({ isGone: () => signal.aborted, proceed: resolve, fail: reject });
+    if (this.#usable().length >= connections) onWait?.({ limit: 'connections', most: connections, use: this.use });
+    const stopTimer = patience?.clock.after(patience.waitMs, () => fail(noPlace(connections, patience.waitMs)));
+    this.#waiting.push({ isGone: () => isGone, proceed: resolve, fail });
     this.#openMore();
-    return promise.finally(() => signal.removeEventListener('abort', leave));
+    return promise.finally(() => {
+      stopTimer?.();
+      signal.removeEventListener('abort', leave);
+    });
   }
 
   #openMore(): void {

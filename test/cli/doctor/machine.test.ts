@@ -154,6 +154,20 @@ describe('memory', () => {
   });
 });
 
+describe('connections to an origin', () => {
+  const few = { routes: [{ origin: { url: 'http://127.0.0.1:3000', connections: 100 } }] };
+
+  it.each<[descriptors: number, options: object, want: string | undefined]>([
+    [1024, {}, 'warning connections [routes[0].origin.connections] at most 128 connections to the origin at a time'],
+    [1_048_576, few, 'leave "connections" out'],
+    [1_048_576, {}, undefined],
+  ])('%s, %j', (descriptors, options, want) => {
+    const [finding] = topic('connections', { descriptors }, options);
+    if (want === undefined) expect(finding).toBeUndefined();
+    else expect(finding).toContain(want);
+  });
+});
+
 describe('descriptors', () => {
   it.each<[descriptors: number, options: object, want: string]>([
     [

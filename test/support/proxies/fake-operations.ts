@@ -109,7 +109,14 @@ export function fakeOperations(overrides: Partial<Operations> = {}): {
     ],
     cancelFill: async () => true,
     listOrigins: async () => [
-      { route: 'files', url: 'http://origin.test/', worker: 1, health: 'resting', ranges: 'unknown' },
+      {
+        route: 'files',
+        url: 'http://origin.test/',
+        worker: 1,
+        health: 'resting',
+        ranges: 'unknown',
+        requests: { streams: 3, fills: 1, unanswered: 0, waiting: 2 },
+      },
     ],
     readDecisions: async () => [someDecision, { at: 2, worker: 1, event: 'purged', detail: 'An operator removed it.' }],
     setLogLevel: async () => {},
