@@ -50,7 +50,7 @@ export class OriginExchange {
   /** Why the exchange has failed. */
   #error: ProxyError | undefined;
   /** Set by the connection that carries the exchange. */
-  connection: { retire(): void } | undefined;
+  connection: { retire(): void; readonly mended?: readonly string[] | undefined } | undefined;
   /** Whether the origin authenticates the connection, so that no other client may use it. */
   #isBinding = false;
 
@@ -122,7 +122,8 @@ export class OriginExchange {
         abort: (reason) => this.#abort(reason),
       });
       // The parser does not report the minor version, so HTTP/1.0 is noted as 1.1.
-      this.#settle.resolve({ status, fields, version, framing, sizeBytes, body: this.#body });
+      const { mended } = this.connection ?? {};
+      this.#settle.resolve({ status, fields, version, framing, sizeBytes, mended, body: this.#body });
     }
   }
 

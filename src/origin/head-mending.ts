@@ -33,6 +33,8 @@ export class HeadMender {
   #status = 0;
   /** The Content-Length of this head. */
   #length: string | undefined;
+  /** Names of the faults of this head; undefined where it has none. */
+  mended: string[] | undefined;
 
   constructor(onBareLf: (isBare: boolean) => void) {
     this.#onBareLf = onBareLf;
@@ -78,6 +80,7 @@ export class HeadMender {
       if (end === bytes.length) return -1;
       const isTerminated = bytes[end - 2] === CR || this.#endsWithBareLf;
       if (!isTerminated || !isSpace(bytes[end])) return end;
+      this.#note('folded lines');
       bytes.fill(' ', bytes[end - 2] === CR ? end - 2 : end - 1, end);
       from = end;
     }
@@ -100,32 +103,46 @@ export class HeadMender {
     return this.#status === 100 ? noBytes : line;
   }
 
+  #note(fault: string): void {
+    if (this.mended === undefined) this.mended = [fault];
+    else if (!this.mended.includes(fault)) this.mended.push(fault);
+  }
+
   #mendStatusLine(line: Buffer): Buffer {
+    this.mended = undefined;
     const text = line.toString('latin1');
     this.#stage = 'fields';
     this.#status = Number(/^\S+ +(\d{3})\b/.exec(text)?.[1]);
     this.#length = undefined;
     const isBare = line[line.length - 2] !== CR;
+    if (isBare) this.#note('lines end with LF alone');
     if (isBare !== this.#endsWithBareLf) this.#onBareLf(isBare);
     this.#endsWithBareLf = isBare;
     if (this.#status === 100) return noBytes;
+    if (text.startsWith('ICY ')) this.#note('the protocol is ICY');
     return text.startsWith('ICY ') ? Buffer.from(`HTTP/1.0${text.slice(3)}`, 'latin1') : line;
   }
 
   #isFieldKept(line: Buffer): boolean {
     const colon = line.indexOf(':');
-    if (colon > 0 && isSpace(line[colon - 1])) moveColon(line, colon);
+    if (colon > 0 && isSpace(line[colon - 1])) {
+      this.#note('white space before a colon');
+      moveColon(line, colon);
+    }
     // `C` and `T` in either case: most lines are done here.
     const first = (line[0] as number) | 0x20;
     if (first !== 0x63 && first !== 0x74) return true;
     const name = line.toString('latin1', 0, line.indexOf(':')).toLowerCase();
     if (name === 'content-length') return this.#isLengthKept(line);
-    return name !== 'transfer-encoding' || isCodingKept(line);
+    if (name !== 'transfer-encoding' || !/identity/i.test(line.toString('latin1'))) return true;
+    this.#note('Transfer-Encoding: identity');
+    return isCodingKept(line);
   }
 
   #isLengthKept(line: Buffer): boolean {
     const [length = '', ...others] = membersOf(line);
     if (!/^\d+$/.test(length) || others.some((other) => other !== length)) return true;
+    if (this.#length !== undefined || others.length > 0) this.#note('several lengths');
     if (this.#length === length) return false;
     setValue(line, length);
     this.#length ??= length;

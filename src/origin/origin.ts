@@ -71,6 +71,8 @@ export interface OriginResponse {
   readonly framing: Framing;
   /** The length of the body; undefined where the framing does not state it. */
   readonly sizeBytes: number | undefined;
+  /** Names of the faults of the head that were mended; see `HeadMender`. */
+  readonly mended?: readonly string[] | undefined;
   readonly body: BodyStream;
 }
 

@@ -21,6 +21,7 @@ import { hasConnectionCredentials } from '../semantics/connection-auth.ts';
 import { ConnectionQueue, type QueueRules } from './connection-queue.ts';
 import { readBeforeWriteErrors } from './early-answer.ts';
 import { OriginExchange } from './exchange.ts';
+import type { HeadMender } from './head-mending.ts';
 import { type ConnectedOrigin, hostOfOrigin, type OriginRequest, type OriginResponse, socketPathOf } from './origin.ts';
 import { requireCloseNotify } from './tls-closure.ts';
 import { mendHeads } from './undici-parser.ts';
@@ -209,6 +210,7 @@ export function queueRules(options: UndiciOriginOptions, perConnection: () => nu
 /** One connection at a time. */
 class CarryingClient extends Client {
   readonly #open: { socket: Socket | undefined };
+  #mender: HeadMender | undefined;
 
   constructor(base: string, settings: Client.Options, connect: Connecting.connector) {
     const open: { socket: Socket | undefined } = { socket: undefined };
@@ -222,12 +224,19 @@ class CarryingClient extends Client {
         }),
     });
     this.#open = open;
-    this.on('connect', () => mendHeads(this, maxHeadBytes));
+    this.on('connect', () => {
+      this.#mender = mendHeads(this, maxHeadBytes);
+    });
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (handler instanceof OriginExchange) handler.connection = this;
     return super.dispatch(options, handler);
+  }
+
+  /** As `OriginResponse.mended`, of the last head. */
+  get mended(): readonly string[] | undefined {
+    return this.#mender?.mended;
   }
 
   /** Closes the connection, whose response has ended. */

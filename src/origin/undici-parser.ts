@@ -8,14 +8,14 @@ import errors from 'undici/lib/core/errors.js';
 import { HeadMender } from './head-mending.ts';
 
 /**
- * Has the heads of a new connection mended before undici's parser gets them: see `HeadMender`. A line of more than `maxHeadBytes` ends
+ * Has the heads of a new connection mended before undici's parser gets them, and returns the mender. A line of more than `maxHeadBytes` ends
  * the connection.
  */
-export function mendHeads(client: Client, maxHeadBytes: number): void {
+export function mendHeads(client: Client, maxHeadBytes: number): HeadMender | undefined {
   const socket = hiddenMember(client, 'socket') as { destroy(error: Error): unknown } | undefined;
   const parser = hiddenMember(socket, 'parser') as OpenParser | undefined;
   const execute = parser?.execute;
-  if (socket === undefined || parser === undefined || execute === undefined) return;
+  if (socket === undefined || parser === undefined || execute === undefined) return undefined;
   const mender = new HeadMender((isBare) =>
     parser.llhttp?.llhttp_set_lenient_optional_cr_before_lf?.(parser.ptr, isBare ? 1 : 0),
   );
@@ -26,6 +26,7 @@ export function mendHeads(client: Client, maxHeadBytes: number): void {
     if (mender.heldBytes > maxHeadBytes) socket.destroy(new errors.HeadersOverflowError());
     else if (bytes.length > 0) execute.call(parser, bytes);
   };
+  return mender;
 }
 
 /** The parts of undici's parser that are used. */

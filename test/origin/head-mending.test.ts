@@ -60,6 +60,21 @@ describe('HeadMender', () => {
     expect(mend([...from.slice(0, lastByte), `${from.slice(lastByte)}${rest}`]).text).toBe(`${to}${rest}`);
   });
 
+  it('names the faults of the last head', () => {
+    const mender = new HeadMender(() => {});
+    mender.read(Buffer.from('ICY 200 OK\nA : b\n c\nContent-Length: 3, 3\nTransfer-Encoding: identity\n\n'));
+    expect(mender.mended).toEqual([
+      'lines end with LF alone',
+      'the protocol is ICY',
+      'folded lines',
+      'white space before a colon',
+      'several lengths',
+      'Transfer-Encoding: identity',
+    ]);
+    mender.read(Buffer.from(`${ok}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n`));
+    expect(mender.mended).toBeUndefined();
+  });
+
   it('tells of a status line that ends with LF alone, before its fields', () => {
     expect(mend(['HTTP/1.1 200 OK\nA: b\n c\nContent-Length: 3, 3\n\n'])).toEqual({
       text: 'HTTP/1.1 200 OK\nA: b  c\nContent-Length:    3\n\n',

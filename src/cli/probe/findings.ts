@@ -5,6 +5,7 @@
 
 import { fieldLines, fieldValue, hasField, wireFieldName } from '../../http/fields.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
+import { isConnectionBinding } from '../../semantics/connection-auth.ts';
 import { selectReprDigest } from '../../semantics/digest.ts';
 import { ageSeconds, type Freshness, freshnessLifetime, isExplicit, lifetimeField } from '../../semantics/freshness.ts';
 import { type IdentityRules, identityParts, permitsSharing } from '../../semantics/identity.ts';
@@ -29,9 +30,11 @@ type CachingPolicy = StoringPolicy & { readonly identityFields: IdentityRules };
 /** Returns all findings. A status other than 200 yields only a few. */
 export function findAll(observations: Observations, policy: CachingPolicy, connection: Connection): readonly Finding[] {
   const reached = [tlsFinding(connection), ...http2Findings(observations)];
-  if (observations.whole.status !== 200) return [answerFinding(observations), ...reached];
+  const odd = [...loginFindings(observations), ...mendedFindings(observations)];
+  if (observations.whole.status !== 200) return [answerFinding(observations), ...odd, ...reached];
   return [
     answerFinding(observations),
+    ...odd,
     lengthFinding(observations),
     ...headFindings(observations),
     ...findRanges(observations),
@@ -70,6 +73,35 @@ function answerFinding({ whole, head }: Observations): Finding {
     fact: `${fact}; to HEAD it ${other}`,
     remedy: 'answers HEAD from what a GET has stored',
   };
+}
+
+/** Says that the origin authenticates connections. */
+function loginFindings({ whole }: Observations): Finding[] {
+  if (!isConnectionBinding(whole.fields)) return [];
+  return [
+    {
+      topic: 'login',
+      found: 'connection',
+      isLack: false,
+      fact: 'the origin authenticates connections (NTLM, Negotiate)',
+      remedy:
+        'gives each client that logs in a connection to the origin of its own, stores and shares nothing that comes over it, and asks for HTTP/1.1 in place of HTTP/2',
+    },
+  ];
+}
+
+/** Says which faults of the head were mended. */
+function mendedFindings({ whole }: Observations): Finding[] {
+  if (whole.mended === undefined || whole.mended.length === 0) return [];
+  return [
+    {
+      topic: 'header',
+      found: 'mended',
+      isLack: false,
+      fact: `the response header has faults: ${whole.mended.join(', ')}`,
+      remedy: 'takes it in the one meaning that it has; other proxies may refuse it',
+    },
+  ];
 }
 
 /** Says that a HEAD tells no length, which some clients need before they ask for ranges. */
@@ -202,6 +234,8 @@ export interface Finding {
     | 'answer'
     | 'length'
     | 'head'
+    | 'header'
+    | 'login'
     | 'ranges'
     | 'suffix'
     | 'if-range'

@@ -190,6 +190,8 @@ function sectionOf({ topic, fact, remedy, options = [] }: Finding): Section {
 
 const topicNames: Readonly<Record<Finding['topic'], string>> = {
   answer: 'answer',
+  header: 'header',
+  login: 'login',
   length: 'length',
   head: 'HEAD',
   ranges: 'ranges',

@@ -21,6 +21,8 @@ export interface ProbeAnswer {
   readonly framing: Framing;
   /** Length of the body; undefined where its framing does not state it. */
   readonly sizeBytes: number | undefined;
+  /** As `OriginResponse.mended`. */
+  readonly mended?: readonly string[] | undefined;
   /** Error code with which a close-delimited body broke off; undefined where the bytes that were read did not break off. */
   readonly brokenBy?: string | undefined;
   /** Epoch milliseconds. */
@@ -176,6 +178,7 @@ export async function askOrigin(
       version,
       framing,
       sizeBytes,
+      mended: response.mended,
       requestAt,
       responseAt,
       ...(brokenBy === undefined ? {} : { brokenBy }),
