@@ -46,6 +46,20 @@ describe('an open range', () => {
     expect(origin.asked).toEqual(['bytes=0-']);
   });
 
+  it('that an origin without ranges answers with the whole is one request, also for a seek ahead of it', async () => {
+    origin.file = { ...origin.file, hasRanges: false };
+    const client = ask('/file', 'bytes=0-');
+    const transfer = await origin.begin();
+    expect(await client.status()).toBe(206);
+    const seek = ask('/file', 'bytes=9500-');
+    const reading = seek.bytes();
+    transfer.finish();
+    await reading;
+    await expectPart(seek, 9500, size);
+    await expectPart(client, 0, size);
+    expect(origin.asked).toEqual(['bytes=0-']);
+  });
+
   it('in the middle of a file of an unknown origin is one request', async () => {
     const client = ask('/file', 'bytes=5000-');
     await origin.give();
@@ -76,6 +90,17 @@ describe('an open range', () => {
       expect(askedSince(2)).toEqual(['bytes=0-']);
     },
   );
+});
+
+describe('the explanation of an open range', () => {
+  it('says that one request brings all of it', async () => {
+    const fields = { range: 'bytes=0-' };
+    expect((await proxy.explain({ target: '/dl?token=1', fields })).origin.manner).toBe('once');
+    expect((await proxy.explain({ target: '/file', fields })).origin.manner).toBeUndefined();
+    expect(
+      (await proxy.explain({ target: '/dl?token=1', fields: { range: 'bytes=0-9' } })).origin.manner,
+    ).toBeUndefined();
+  });
 });
 
 describe('one request for an open range', () => {

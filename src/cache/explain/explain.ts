@@ -38,8 +38,10 @@ import {
   growsOpenRanges,
   hasRange,
   type Inquiry,
+  isAskedOnce,
   isHead,
   isOnlyIfCached,
+  isOpenEnded,
   passedFields,
   rangeAndPreconditionFields,
 } from '../inquiry.ts';
@@ -93,11 +95,16 @@ export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): P
       entries: entries.map((entry) => explainEntry(entry, snapshot, matcher, now)),
       chosen: snapshot === undefined ? undefined : explainChosen(snapshot, inquiry, now),
       flights: flights.of(key).map(explainFlight),
-      origin: { isKnown, mayAsk, mayAskMore, refusal: rangeSupport.refusal?.reason },
+      origin: { isKnown, mayAsk, mayAskMore, refusal: rangeSupport.refusal?.reason, manner: mannerOf(inquiry) },
       notStored: refusal === undefined ? undefined : { ...refusal, agoMs: now - refusal.at },
     },
     subject: source === undefined ? undefined : { response: source.response, outlook: source.outlook, fragmentSpan },
   };
+}
+
+function mannerOf(inquiry: Inquiry): 'once' | 'parts-only' | undefined {
+  if (inquiry.rangeSupport.givesPartsOnly) return 'parts-only';
+  return isOpenEnded(inquiry) && isAskedOnce(inquiry) ? 'once' : undefined;
 }
 
 /** Lists the request fields that select a variant, with the values of this request. The values of other clients are secret. */

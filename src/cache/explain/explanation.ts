@@ -154,6 +154,11 @@ interface RangeAbilityExplanation {
   readonly mayAskMore: boolean;
   /** Why this URL, or the whole origin, is not asked for parts for a while: a sentence about the origin ("it ..."). */
   readonly refusal: string | undefined;
+  /**
+   * `once`: one request brings all of an open-ended range, because the URL may refuse another one. `parts-only`: the URL has given
+   * parts but not the whole, so ranges are passed on as they are.
+   */
+  readonly manner?: 'once' | 'parts-only' | undefined;
 }
 
 /** The explanation by the cache. */

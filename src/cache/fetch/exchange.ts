@@ -691,8 +691,7 @@ async function on206(
   const knownBytes = isWholeStatus(response.status) ? await findKnownLength(context, inquiry) : undefined;
   const doubt = isWholeStatus(response.status) ? doubtWhole(requested, response, knownBytes) : undefined;
   if (doubt !== undefined) return await askAgain(context, inquiry, received, doubt, clearance);
-  // A 200 shows nothing about ranges where the range is the whole, or the representation has no bytes.
-  if (response.status === 200 && !isWholeRange(requested, response.sizeBytes)) rangeSupport.noteWhole();
+  if (response.status === 200 && showsNoRanges(requested, response)) rangeSupport.noteWhole();
   if (response.status === 416) return await on416(context, inquiry, received, clearance);
   if (rangeRefusals.has(response.status) && !rangeSupport.refusesAll)
     return await onRefusedRange(context, inquiry, received, clearance);
@@ -764,6 +763,15 @@ function fieldsOfWhole(part: Fields, sizeBytes: number): Fields {
 }
 
 const rangeOnly = new Set(['content-range']);
+
+/**
+ * Whether a 200 to a range shows that there are no ranges. Not where the representation has no bytes, or the range with an end is the
+ * whole of it; nor where an origin that says that it has ranges sends the whole for all bytes from the first one on.
+ */
+function showsNoRanges(requested: RangeSpec, { fields, sizeBytes }: OriginResponse): boolean {
+  if (requested.kind !== 'open') return !isWholeRange(requested, sizeBytes);
+  return sizeBytes !== 0 && fieldValue(fields, 'accept-ranges')?.toLowerCase() !== 'bytes';
+}
 
 /**
  * Asks for the whole in place of a part that cannot begin a generation. Where the URL may answer only once, the client gets its range

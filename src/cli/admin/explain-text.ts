@@ -192,16 +192,20 @@ function conditionLines({ conditions, outcome }: RangePlan): string[] {
   return [`${conditions.map(wireName).join(', ')}${outcome === undefined ? '' : `: ${outcomes[outcome]}`}`];
 }
 
+const manners = {
+  once: 'one request brings all of an open range, because the URL may refuse another one',
+  'parts-only': 'it has given parts but not the whole, so ranges are passed on as they are',
+} as const;
+
+function describeAbility(isKnown: boolean, mayAsk: boolean, refusal: string | undefined): string {
+  if (refusal !== undefined) return `it is not asked for ranges for a while: ${refusal}`;
+  if (isKnown) return 'it gives ranges';
+  return mayAsk ? 'not known whether it gives ranges' : 'it is not asked for ranges';
+}
+
 function originLines({ origin, originQuestion }: Explanation): string[] {
-  const { isKnown, mayAsk, refusal } = origin;
-  const ability =
-    refusal !== undefined
-      ? `it is not asked for ranges for a while: ${refusal}`
-      : isKnown
-        ? 'it gives ranges'
-        : mayAsk
-          ? 'not known whether it gives ranges'
-          : 'it is not asked for ranges';
+  const { isKnown, mayAsk, refusal, manner } = origin;
+  const ability = describeAbility(isKnown, mayAsk, refusal) + (manner === undefined ? '' : `; ${manners[manner]}`);
   if (originQuestion === undefined) return [ability];
   const { method, target, fields } = originQuestion;
   return [`asked ${method} ${target}${fields.length === 0 ? '' : ` with ${fieldsText(fields)}`}`, ability];

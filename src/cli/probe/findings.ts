@@ -3,6 +3,7 @@
  * says what is missing, and what Rangeway does about it.
  */
 
+import { rangeRefusals } from '../../cache/fill/fetch-decision.ts';
 import { fieldLines, fieldValue, hasField, wireFieldName } from '../../http/fields.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import { isConnectionBinding } from '../../semantics/connection-auth.ts';
@@ -31,7 +32,9 @@ type CachingPolicy = StoringPolicy & { readonly identityFields: IdentityRules };
 export function findAll(observations: Observations, policy: CachingPolicy, connection: Connection): readonly Finding[] {
   const reached = [tlsFinding(connection), ...http2Findings(observations)];
   const odd = [...loginFindings(observations), ...mendedFindings(observations)];
-  if (observations.whole.status !== 200) return [answerFinding(observations), ...odd, ...reached];
+  if (observations.whole.status !== 200) {
+    return [answerFinding(observations), ...partsOnlyFindings(observations), ...odd, ...reached];
+  }
   return [
     answerFinding(observations),
     ...odd,
@@ -271,6 +274,20 @@ function findRanges(observations: Observations): Finding[] {
   ];
 }
 
+function partsOnlyFindings({ whole, firstByte }: Observations): Finding[] {
+  if (firstByte?.kind !== 'answer' || firstByte.status !== 206) return [];
+  return [
+    {
+      topic: 'ranges',
+      found: 'parts-only',
+      isLack: true,
+      fact: `it gives parts only: asked for one byte it sends a 206, asked for the whole it answers ${whole.status}`,
+      remedy:
+        'passes the ranges of clients on as they are, and stores none of them unless its parts have a strong validator',
+    },
+  ];
+}
+
 function rangesFinding(reply: Reply, { whole, encodedPart }: Observations): Finding {
   const topic = 'ranges';
   if (encodedPart?.kind === 'answer' && encodedPart.status === 206) {
@@ -303,6 +320,16 @@ function rangesFinding(reply: Reply, { whole, encodedPart }: Observations): Find
   }
   if (reply.kind === 'answer' && reply.status === 416 && isEmpty(reply)) {
     return { topic, found: 'empty', isLack: false, fact: 'not known: the body is empty; probe a larger one' };
+  }
+  if (reply.kind === 'answer' && rangeRefusals.has(reply.status)) {
+    return {
+      topic,
+      found: 'refused',
+      isLack: true,
+      fact: `asked for one byte, it answers ${reply.status}, though it sends the whole${although}`,
+      remedy: 'asks once without Range, and for the whole of that URL from then on; "never" avoids the attempt',
+      options: ['origin.ranges'],
+    };
   }
   return {
     topic,
@@ -413,8 +440,8 @@ function isEmpty({ fields }: ProbeAnswer): boolean {
 }
 
 /** Says which validators the origin sends, and whether it honours them. */
-function findValidators({ whole, conditional }: Observations): Finding[] {
-  const validator = validatorFinding(whole);
+function findValidators({ whole, conditional, firstByte, lastByte }: Observations): Finding[] {
+  const validator = changingFinding(whole, firstByte, lastByte) ?? validatorFinding(whole);
   if (conditional === undefined) return [validator];
   if (conditional.kind === 'answer' && conditional.status === 304) {
     const fact = 'yes: asked whether it has changed, it says no (304)';
@@ -432,6 +459,22 @@ function findValidators({ whole, conditional }: Observations): Finding[] {
       options: ['cache.defaultTtlSeconds', 'cache.overrideTtlByStatus'],
     },
   ];
+}
+
+/** The validators of two parts differ, or that of a part from that of the whole; undefined where they are equal or weak. */
+function changingFinding(whole: ProbeAnswer, ...parts: readonly (Reply | undefined)[]): Finding | undefined {
+  const answers = [whole, ...parts.flatMap((part) => (part?.kind === 'answer' && part.status === 206 ? [part] : []))];
+  const validators = new Set(answers.flatMap((answer) => strongValidator(answer, answer.responseAt) ?? []));
+  if (validators.size < 2) return undefined;
+  return {
+    topic: 'validator',
+    found: 'changing',
+    isLack: true,
+    fact: `changes from answer to answer: ${[...validators].join(', ')}; it belongs to the part, or servers answer in turn`,
+    remedy:
+      'fetches an open range by one request, and asks for the whole of a URL for ten minutes once its validator has changed between two parts',
+    options: ['origin.ranges'],
+  };
 }
 
 function validatorFinding(whole: ProbeAnswer): Finding {

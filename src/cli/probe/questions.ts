@@ -3,6 +3,7 @@
  * connection delimits: its beginning is read, to see how the connection ends.
  */
 
+import { refusesWhole } from '../../cache/fill/fetch-decision.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
@@ -78,6 +79,8 @@ export interface ProbeRequest {
   readonly onAsk?: (method: string, added: Fields) => void;
 }
 
+const firstByteOnly: Fields = [['range', 'bytes=0-0']];
+
 /** Validators that match no version of any origin. */
 const NO_VERSION = '"rangeway-probe"';
 const LONG_AGO = 'Thu, 01 Jan 1970 00:00:01 GMT';
@@ -91,7 +94,8 @@ export async function observeOrigin(inquiry: ProbeRequest): Promise<Observations
   if (whole.kind === 'failure') return whole;
   const http2 = inquiry.http2Origin && (await askOrigin({ ...inquiry, origin: inquiry.http2Origin }, 'GET'));
   const h2 = http2 === undefined ? {} : { http2 };
-  // Further requests show nothing about an error or a redirect.
+  // An origin may give parts only. Further requests show nothing about any other error, or a redirect.
+  if (refusesWhole(whole.status)) return { whole, ...h2, firstByte: await askOrigin(inquiry, 'GET', firstByteOnly) };
   if (whole.status !== 200) return { whole, ...h2 };
   const head = await askOrigin(inquiry, 'HEAD');
   const encoded = await askOrigin(inquiry, 'GET', [['accept-encoding', 'gzip, br']]);
@@ -116,7 +120,7 @@ async function askConditional(inquiry: ProbeRequest, whole: ProbeAnswer): Promis
 async function askRanges(
   inquiry: ProbeRequest,
 ): Promise<Pick<Observations, 'firstByte' | 'lastByte' | 'otherVersion'>> {
-  const firstByte = await askOrigin(inquiry, 'GET', [['range', 'bytes=0-0']]);
+  const firstByte = await askOrigin(inquiry, 'GET', firstByteOnly);
   if (firstByte.kind === 'failure' || firstByte.status !== 206) return { firstByte };
   const lastByte = await askOrigin(inquiry, 'GET', [['range', 'bytes=-1']]);
   const otherVersion = await askOrigin(inquiry, 'GET', [

@@ -139,7 +139,12 @@ describe('the findings of a probe', () => {
       'an origin that refuses Range',
       (request, response) =>
         request.headers.range === undefined ? sendFilm(request, response, good) : response.writeHead(501).end(),
-      { ranges: '!failing', suffix: undefined, 'if-range': undefined },
+      { ranges: '!refused', suffix: undefined, 'if-range': undefined },
+    ],
+    [
+      'an origin whose validators belong to the part',
+      (request, response) => sendFilm(request, response, { ...good, etag: `"${request.headers.range ?? 'whole'}"` }),
+      { validator: '!changing' },
     ],
     [
       'an origin that closes the connection at Range',
@@ -348,6 +353,14 @@ describe('the findings of a probe', () => {
     });
     expect(found).toMatchObject({ length: 'stream', storing: '!stream' });
     expect(found['head']).toBeUndefined();
+  });
+
+  it.each([400, 403, 416])('an origin that gives parts only, and %i for the whole', async (status) => {
+    const found = await findingsOf((request, response) => {
+      if (request.headers.range !== undefined) sendFilm(request, response, good);
+      else response.writeHead(status).end();
+    });
+    expect(found).toMatchObject({ answer: '!error', ranges: '!parts-only' });
   });
 
   it('a response that is delimited by the end of the connection', async () => {
