@@ -9,7 +9,16 @@ import { fleetSchema } from './fleet-schema.ts';
 import { adminSchema, listenSchema } from './listener-schema.ts';
 import { findRedisConflicts, redisOf, redisOptionNames, redisOptions, withRedisDefaults } from './redis-schema.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
-import { countOption, secondsOption, size, token, trustedPeer } from './values.ts';
+import {
+  countOption,
+  distinctNames,
+  methodName,
+  secondsOption,
+  size,
+  token,
+  trustedPeer,
+  upgradeName,
+} from './values.ts';
 
 const storeOptions = z.strictObject({
   type: z
@@ -213,6 +222,16 @@ const limits = z
     streamsPerConnection: countOption(1, 10_000)
       .default(100)
       .describe('The most requests at a time on one connection of HTTP/2 (RFC 9113 §5.1.2).'),
+    methods: distinctNames(methodName, 100)
+      .default([])
+      .describe(
+        'Methods that are passed on besides the registered ones, such as "PURGEALL"; others get 501. Their responses are not stored, and they count as unsafe.',
+      ),
+    upgrades: distinctNames(upgradeName, 100)
+      .default([])
+      .describe(
+        'Protocols that a client may change to by Upgrade besides WebSocket, over HTTP/1.1, such as "tcp" (Docker) or "SPDY/3.1" (Kubernetes). Their tunnels have the limits of those of WebSocket. HTTP itself (h2c) is no such protocol: its requests would pass by all rules.',
+      ),
   })
   .prefault({})
   .describe('What a client may send, and how long it may take.');

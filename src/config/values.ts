@@ -241,3 +241,23 @@ function withScheme(text: string): string | undefined {
   if (address !== undefined) return `http://${formatListenAddress(address)}${path}`;
   return authority === 'localhost' ? `http://localhost${path}` : undefined;
 }
+
+/** A method (RFC 9110 §9.1): a token. CONNECT and TRACE are never served. */
+export const methodName = z
+  .string()
+  .max(100)
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a method, such as "PURGEALL"')
+  .refine((name) => !/^(?:CONNECT|TRACE|PRI)$/i.test(name), 'is never passed on');
+
+/** A protocol name of Upgrade (RFC 9110 §7.8) that opens a tunnel. */
+export const upgradeName = z
+  .string()
+  .max(100)
+  .regex(
+    /^[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:\/[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$/,
+    'expected a protocol, such as "tcp" or "SPDY/3.1"',
+  )
+  .refine(
+    (name) => !/^(?:h2c|h2|h3|https?|tls)(?:\/|$)/i.test(name),
+    'is HTTP or TLS itself, which no rule could look into',
+  );

@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream';
 import { errorResponse, problemResponse } from '../delivery/problem.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { isWebSocketHandshake } from '../listener/http1/server.ts';
+import { readUpgrade } from '../listener/http1/server.ts';
 import type { ListenerLimits, RequestHead, Tunnel } from '../listener/listener.ts';
 import type { RequestFraming } from '../listener/receive.ts';
 import { answer, type ResponseContext, respond } from '../listener/respond.ts';
@@ -90,7 +90,9 @@ export class NodeAdapter {
     const reception = receiveNodeHead(request, this.#options);
     if (!this.#options.isServed(reception.kind === 'received' ? reception.head : describeHead(request))) return false;
     socket.on('error', ignore);
-    if (reception.kind === 'refused' || this.#running.isClosing || !isWebSocketHandshake(reception.head)) {
+    const wanted =
+      reception.kind === 'received' ? readUpgrade(reception.head, this.#options.limits.upgrades) : undefined;
+    if (reception.kind === 'refused' || this.#running.isClosing || wanted === undefined) {
       this.#answerUpgrade(request, socket, (exchange) => {
         if (this.#running.isClosing) this.#respond(exchange, problemResponse(503, 'The proxy is stopping.'));
         else if (reception.kind === 'refused') this.#refuse(exchange, request, reception.error);
@@ -106,6 +108,7 @@ export class NodeAdapter {
     this.#options.tunnel.open(reception.head, {
       socket,
       firstBytes,
+      ...wanted,
       answer: (answered) => this.#answerUpgrade(request, socket, (exchange) => this.#respond(exchange, answered)),
     });
     return true;

@@ -31,6 +31,10 @@ export interface ListenerLimits {
   readonly minUploadBytesPerSecond: number;
   /** Maximum number of concurrent requests on one HTTP/2 connection. */
   readonly streamsPerConnection: number;
+  /** Methods that are served besides the registered ones. */
+  readonly methods?: ReadonlySet<string>;
+  /** Protocols besides WebSocket that Upgrade may name, in lower case. */
+  readonly upgrades?: ReadonlySet<string>;
 }
 
 /** A request without its body. */
@@ -47,6 +51,10 @@ export interface TunnelClient {
   readonly connection?: ClientConnection;
   /** Bytes that the client has sent after its request. */
   readonly firstBytes: Buffer;
+  /** The protocol that the tunnel is for, as the client wrote it. */
+  readonly protocol: string;
+  /** How many bytes of content the request has; they come first. */
+  readonly contentBytes: number;
   /** Sends a response in place of a tunnel; the connection ends after it where `closeConnection` says so, or `connection` is absent. */
   answer(response: ProxyResponse): void;
 }

@@ -24,7 +24,7 @@ export interface ReceptionContext {
   readonly peer: Peer;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
-  readonly limits: Pick<ListenerLimits, 'targetBytes' | 'fieldsBytes' | 'maxFieldCount'>;
+  readonly limits: Pick<ListenerLimits, 'targetBytes' | 'fieldsBytes' | 'maxFieldCount' | 'methods'>;
 }
 
 /**
@@ -46,7 +46,7 @@ const lineOverheadBytes = 4;
 export function receiveHead(parsed: ParsedHead, context: ReceptionContext): Reception {
   const { limits, scheme } = context;
   const { method, target: text, version, fields: received } = parsed;
-  if (!servedMethods.has(method)) return { kind: 'refused', error: methodError(method) };
+  if (!isServed(method, context)) return { kind: 'refused', error: methodError(method) };
 
   if (text.length > limits.targetBytes) return refused('target_too_long', `${text.length} bytes`);
   if (received.length > limits.maxFieldCount) return refused('fields_too_large', `${received.length} field lines`);
@@ -67,6 +67,11 @@ export function receiveHead(parsed: ParsedHead, context: ReceptionContext): Rece
   const { peer, receivedAt } = context;
   const head: RequestHead = { method, scheme, authority, target: reading.target, version, fields, peer, receivedAt };
   return { kind: 'received', head, framing };
+}
+
+/** Checks whether a method is passed on: a registered one, or one that the operator names. */
+export function isServed(method: string, { limits }: Pick<ReceptionContext, 'limits'>): boolean {
+  return servedMethods.has(method) || limits.methods?.has(method) === true;
 }
 
 /** Returns the error for a method that is not served: 405 for CONNECT and TRACE (RFC 9110 §15.5.6), otherwise 501 (§15.6.2). */

@@ -1,4 +1,4 @@
-/** Opens WebSocket tunnels to origins (RFC 6455, RFC 9110 §7.8), with http-proxy-3. */
+/** Opens tunnels to origins (RFC 9110 §7.8), for WebSocket (RFC 6455) and other protocols, with http-proxy-3. */
 
 import { type ClientRequest, Agent as HttpAgent, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
@@ -107,7 +107,7 @@ export function createTunnel(options: TunnelOptions): Tunnel {
 /** Creates the stand-in for the client's request that http-proxy-3 needs. It checks these fields; none of them is sent. */
 function createHandshake(request: RequestHead, socket: Socket): IncomingMessage {
   const handshake = new IncomingMessage(socket);
-  handshake.method = request.method;
+  handshake.method = 'GET';
   handshake.url = '/';
   handshake.httpVersion = request.version;
   handshake.headers = { connection: 'Upgrade', upgrade: 'websocket' };
@@ -121,6 +121,7 @@ class Attempt {
   readonly #options: TunnelOptions;
   readonly #admission: TunnelAdmission;
   #route: TunnelRoute = { url: '', target: '', fields: [] };
+  #content: Buffer = noBytes;
   #outgoing: ClientRequest | undefined;
   #origin: Socket | undefined;
   #stage: 'asking' | 'answered' | 'open' = 'asking';
@@ -138,13 +139,15 @@ class Attempt {
   }
 
   async start(proxy: ProxyServer, handshake: IncomingMessage): Promise<void> {
-    const { socket, firstBytes } = this.#client;
+    const { socket, contentBytes } = this.#client;
     try {
       this.#route = await this.#admission.route();
       const route = this.#route;
+      if (contentBytes > 0) this.#content = await readContent(this.#client, this.#contentTimeoutMs);
       if (socket.destroyed) throw new ProxyError('client_gone');
       const agent = selectAgent(route.url, this.#owner);
       const originOptions = { ...selectOrigin(route), connectTimeout: this.#connectTimeoutMs, ...(agent && { agent }) };
+      const firstBytes = contentBytes > 0 ? noBytes : this.#client.firstBytes;
       proxy.ws(handshake, socket, firstBytes, originOptions, (error) => this.#fail(error));
       // http-proxy-3 would relay a response other than 101 without backpressure and without checking its framing.
       this.#outgoing?.removeAllListeners('response');
@@ -161,8 +164,12 @@ class Attempt {
     const host = hasField(fields, 'host') ? fields : withField(fields, 'host', hostOfOrigin(new URL(url)));
     const sent = withoutFields(withoutConnectionFields(host), framingFields);
     for (const name of outgoing.getHeaderNames()) outgoing.removeHeader(name);
-    for (const [name, value = ''] of Object.entries(withUpgrade(sent))) outgoing.setHeader(name, value);
+    for (const [name, value = ''] of Object.entries(this.#withUpgrade(sent))) outgoing.setHeader(name, value);
     outgoing.path = target;
+    outgoing.method = this.#request.method;
+    // A POST without content states so (RFC 9110 §8.6).
+    if (outgoing.method === 'POST') outgoing.setHeader('content-length', this.#content.length);
+    if (this.#content.length > 0) outgoing.write(this.#content);
 
     const onConnect = (): void => {
       this.#isConnected = true;
@@ -197,6 +204,16 @@ class Attempt {
     return this.#options.after ?? unreferencedTimers;
   }
 
+  /** Adds Connection and Upgrade to the fields of a handshake, in either direction. */
+  #withUpgrade(fields: Fields): NodeJS.Dict<string | string[]> {
+    return wireFields([...fields, ['connection', 'Upgrade'], ['upgrade', this.#client.protocol]]);
+  }
+
+  /** How long the content before a tunnel may take. */
+  get #contentTimeoutMs(): number {
+    return this.#route.timeouts?.answerMs ?? this.#options.answerTimeoutMs;
+  }
+
   get #connectTimeoutMs(): number {
     return this.#route.timeouts?.connectMs ?? this.#options.connectTimeoutMs;
   }
@@ -214,7 +231,7 @@ class Attempt {
     this.#endWait?.();
     this.#route.hold?.report('well', 'it opened a tunnel');
     const { socket } = this.#client;
-    answer.headers = withUpgrade(endToEndFields(answer));
+    answer.headers = this.#withUpgrade(endToEndFields(answer));
     // http-proxy-3 writes the head as a text: each character of it is a byte (RFC 9110 §5.5).
     socket.setDefaultEncoding('latin1');
     // Every byte of either direction passes the client's socket.
@@ -376,9 +393,24 @@ function endToEndFields(answer: IncomingMessage): Fields {
   return withoutFields(withoutConnectionFields(parseFields(answer.rawHeaders)), framingFields);
 }
 
-/** Adds Connection and Upgrade to the fields of a handshake, in either direction. */
-function withUpgrade(fields: Fields): NodeJS.Dict<string | string[]> {
-  return wireFields([...fields, ['connection', 'Upgrade'], ['upgrade', 'websocket']]);
+const noBytes = Buffer.alloc(0);
+
+/** Reads the content of a request for a tunnel. Rejects with `client_gone` where not all of it comes within the time. */
+function readContent({ socket, firstBytes, contentBytes }: TunnelClient, timeoutMs: number): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const look = (): void => {
+    if (socket.readableLength < contentBytes) return;
+    resolve(socket.read(contentBytes) as Buffer);
+  };
+  const leave = (): void => reject(new ProxyError('client_gone'));
+  const timer = setTimeout(leave, timeoutMs);
+  socket.on('readable', look).once('close', leave);
+  if (firstBytes.length > 0) socket.unshift(firstBytes);
+  look();
+  return promise.finally(() => {
+    clearTimeout(timer);
+    socket.off('readable', look).off('close', leave);
+  });
 }
 
 /**

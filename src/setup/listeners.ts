@@ -306,6 +306,8 @@ export function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimi
     minBytesPerSecond: limits.minBytesPerSecond,
     minUploadBytesPerSecond: limits.minUploadBytesPerSecond,
     streamsPerConnection: limits.streamsPerConnection,
+    methods: new Set(limits.methods),
+    upgrades: new Set(limits.upgrades.map((name) => name.toLowerCase())),
   };
 }
 

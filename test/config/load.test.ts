@@ -61,6 +61,8 @@ describe('checkConfig fills in', () => {
         connections: 20_000,
         connectionsPerClient: 1000,
         streamsPerConnection: 100,
+        methods: [],
+        upgrades: [],
       },
       log: { level: 'info', format: 'auto' },
       shutdownGraceSeconds: 30,
@@ -427,6 +429,11 @@ describe('checkConfig reports', () => {
       { routes: [{ origin: 'http://ada:lovelace@example.org' }] },
       'routes[0].origin: must not hold a user name or password',
     ],
+    [
+      { routes, limits: { upgrades: ['h2c'] } },
+      'limits.upgrades[0]: is HTTP or TLS itself, which no rule could look into',
+    ],
+    [{ routes, limits: { methods: ['TRACE'] } }, 'limits.methods[0]: is never passed on'],
     [
       { routes: [{ origin: { url: 'http://a', host: 'http://b' } }] },
       'routes[0].origin.host: expected "auto", "origin", "keep" or a host name such as "media.example.org"',

@@ -169,6 +169,8 @@ class NodeHttp1Server implements ConnectionServer {
     tunnel.open(reception.head, {
       socket: connection.socket,
       firstBytes,
+      protocol: 'websocket',
+      contentBytes: 0,
       answer: (response) => respond(takeOver(), response, this.#context),
     });
   }

@@ -233,3 +233,17 @@ describe('an upgrade that is not tunnelled', () => {
 function hostsOf(request: ProxyRequest | undefined): string[] {
   return (request?.fields ?? []).filter(([name]) => name === 'host').map(([, value]) => value);
 }
+
+it('a method that nobody has registered is served where the operator names it', async () => {
+  await using listener = await openListener(() => textResponse('x'), { limits: { methods: new Set(['PURGEALL']) } });
+  for (const [method, status] of [
+    ['PURGEALL', 200],
+    ['purgeall', 501],
+    ['OTHER', 501],
+    ['CONNECT', 405],
+  ] as const) {
+    await using client = await listener.connect();
+    client.send(`${method} / HTTP/1.1\r\nHost: a\r\n\r\n`);
+    expect([method, (await client.response())?.status]).toEqual([method, status]);
+  }
+});

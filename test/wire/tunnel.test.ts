@@ -349,3 +349,71 @@ describe('the end of a tunnel', () => {
     expect(listener.tunnelEvents).toEqual([expect.objectContaining(ended)]);
   });
 });
+
+describe('a tunnel for another protocol', () => {
+  const asks = (protocol: string, more = '', line = 'POST /exec/1/start HTTP/1.1') =>
+    `${line}\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\n${more}\r\n`;
+  const limits = { upgrades: new Set(['tcp', 'spdy/3.1']) };
+
+  /** An origin that records the request, its content included, changes the protocol, and sends everything back. */
+  async function changing(contentBytes = 0) {
+    const seen: string[] = [];
+    const url = await rawOrigin((socket) => {
+      let text = '';
+      socket.on('data', (bytes: Buffer) => {
+        const before = text.length;
+        text += bytes.toString('latin1');
+        const headEnd = text.indexOf('\r\n\r\n') + 4;
+        const end = headEnd + contentBytes;
+        if (headEnd < 4 || text.length < end) return;
+        if (before < end) {
+          seen.push(text.slice(0, end));
+          socket.write('HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n');
+        }
+        socket.write(bytes.subarray(Math.max(0, end - before)));
+      });
+    });
+    return { url, seen };
+  }
+
+  it('carries bytes both ways, with its method and its name', async () => {
+    const { url, seen } = await changing();
+    await using listener = await openTunnelListener(routeTo(url), {}, limits);
+    await using client = await listener.connect();
+    client.send(asks('tcp'));
+    const head = await client.head();
+    expect([head?.status, head?.lines.find(([name]) => /^upgrade$/i.test(name))?.[1]]).toEqual([101, 'tcp']);
+    client.send('ping');
+    expect((await client.take(4)).toString()).toBe('ping');
+    expect(seen[0]).toMatch(/^POST [\s\S]*\r\nUpgrade: tcp\r\n/i);
+    expect(seen[0]).toMatch(/\r\nContent-Length: 0\r\n/i);
+  });
+
+  it.each(['at once', 'later'])('passes on the content of its request, which comes %s', async (when) => {
+    const { url, seen } = await changing(12);
+    await using listener = await openTunnelListener(routeTo(url), {}, limits);
+    await using client = await listener.connect();
+    client.send(asks('tcp', 'Content-Length: 12\r\n') + (when === 'at once' ? '{"tty":true}and' : '{"tty'));
+    if (when === 'later') {
+      await peersQuiet();
+      client.send('":true}and');
+    }
+    expect((await client.head())?.status).toBe(101);
+    client.send(' more');
+    expect((await client.take(8)).toString()).toBe('and more');
+    expect(seen[0]).toMatch(/\r\n\r\n\{"tty":true\}$/);
+  });
+
+  it.each<[name: string, request: string]>([
+    ['that is not in the list', asks('other')],
+    ['that is HTTP/2', asks('h2c', 'HTTP2-Settings: AAMAAABkAAQAAP__\r\n', 'GET / HTTP/1.1')],
+    ['with another method', asks('tcp', '', 'PUT / HTTP/1.1')],
+    ['with chunks', `${asks('tcp', 'Transfer-Encoding: chunked\r\n')}0\r\n\r\n`],
+    ['with HTTP/1.0', asks('tcp', '', 'POST / HTTP/1.0')],
+  ])('%s is an ordinary request', async (_name, request) => {
+    await using listener = await openTunnelListener(routeTo('http://127.0.0.1:1'), {}, limits);
+    await using client = await listener.connect();
+    client.send(request);
+    expect((await client.response())?.body.toString()).toBe('plain');
+  });
+});

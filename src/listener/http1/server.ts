@@ -8,7 +8,7 @@ import { errorResponse } from '../../delivery/problem.ts';
 import { type Field, type Fields, fieldValue, listMembers } from '../../http/fields.ts';
 import type { Delivery, Handler, Hit, Peer, PlainHead } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
-import type { RequestHead, Tunnel } from '../listener.ts';
+import type { RequestHead, Tunnel, TunnelClient } from '../listener.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
 import { receiveHead } from '../receive.ts';
 import type { ParsedHead } from '../request-head.ts';
@@ -117,9 +117,9 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     const { isLast, isUpgrade } = readConnectionWishes(parsed);
     const reception = receiveHead(parsed, { scheme, peer: connection.peer, receivedAt: now(), limits });
     if (isUpgrade) {
-      const mayTunnel = tunnel !== undefined && connection.isFree && isWebSocketHandshake(parsed);
-      if (mayTunnel && reception.kind === 'received') {
-        this.#tunnel(connection, parsed, reception.head, { tunnel, firstBytes: rest });
+      const wanted = tunnel !== undefined && connection.isFree ? readUpgrade(parsed, limits.upgrades) : undefined;
+      if (tunnel !== undefined && wanted !== undefined && reception.kind === 'received') {
+        this.#tunnel(connection, parsed, reception.head, { tunnel, firstBytes: rest, ...wanted });
         return;
       }
       // Bytes after this request could be in the other protocol.
@@ -159,12 +159,12 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     respond(exchange, { ...errorResponse(error), closeConnection: true }, this.#context);
   }
 
-  #tunnel(connection: Connection, parsed: ParsedHead, head: RequestHead, { tunnel, firstBytes }: TunnelParts): void {
+  #tunnel(connection: Connection, parsed: ParsedHead, head: RequestHead, { tunnel, ...parts }: TunnelParts): void {
     connection.becomeTunnel();
     tunnel.open(head, {
       socket: connection.socket,
       connection,
-      firstBytes,
+      ...parts,
       answer: (response) => {
         connection.becomeAnswer(response.closeConnection !== true);
         respond(new Exchange(connection, parsed), response, this.#context);
@@ -188,10 +188,8 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
   }
 }
 
-interface TunnelParts {
+interface TunnelParts extends Omit<TunnelClient, 'socket' | 'answer'> {
   readonly tunnel: Tunnel;
-  /** Bytes that the client has sent after its handshake. */
-  readonly firstBytes: Buffer;
 }
 
 /** The meaning of a request's Connection field and version. */
@@ -217,13 +215,33 @@ function readConnectionWishes({ version, fields }: ParsedHead): ConnectionWishes
 }
 
 /** Checks for a WebSocket handshake (RFC 6455 §4.1). It has no body. */
-export function isWebSocketHandshake({
+function isWebSocketHandshake({
   method,
   version,
   fields,
 }: Pick<RequestHead, 'method' | 'version' | 'fields'>): boolean {
   if (method !== 'GET' || version !== '1.1' || hasBody(fields)) return false;
   return listMembers(fieldValue(fields, 'upgrade')).some((protocol) => protocol.toLowerCase() === 'websocket');
+}
+
+/** The most bytes of content before a tunnel: they are kept in memory until all have come. */
+const mostContentBytes = 64 * 1024;
+
+/**
+ * Returns the protocol that a request asks for: WebSocket, or the first one that the operator names. Undefined where there is none,
+ * or where its content has no known and small length.
+ */
+export function readUpgrade(
+  head: Pick<RequestHead, 'method' | 'version' | 'fields'>,
+  upgrades: ReadonlySet<string> = new Set(),
+): Pick<TunnelClient, 'protocol' | 'contentBytes'> | undefined {
+  if (isWebSocketHandshake(head)) return { protocol: 'websocket', contentBytes: 0 };
+  const { method, version, fields } = head;
+  if (version !== '1.1' || (method !== 'GET' && method !== 'POST')) return undefined;
+  const protocol = listMembers(fieldValue(fields, 'upgrade')).find((name) => upgrades.has(name.toLowerCase()));
+  const contentBytes = Number(fieldValue(fields, 'content-length') ?? 0);
+  const isSmall = contentBytes <= mostContentBytes && fieldValue(fields, 'transfer-encoding') === undefined;
+  return protocol !== undefined && isSmall ? { protocol, contentBytes } : undefined;
 }
 
 function hasBody(fields: Fields): boolean {

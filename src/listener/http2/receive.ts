@@ -7,13 +7,13 @@ import {
   fieldsSize,
   isAuthority,
   isExpectationMet,
+  isServed,
   methodError,
   type Reception,
   type ReceptionContext,
   readRequestFraming,
   readTarget,
   refused,
-  servedMethods,
 } from '../receive.ts';
 import { type HeaderList, readHeaderList, withAuthority } from '../request-head.ts';
 import type { FieldSection } from './hpack.ts';
@@ -28,7 +28,7 @@ export function receiveHttp2Head(section: FieldSection, context: ReceptionContex
   const { limits, scheme, peer, receivedAt } = context;
   const list = readHeaderList(section.list);
   const { method, path } = list;
-  if (method !== undefined && methodName.test(method) && !servedMethods.has(method)) {
+  if (method !== undefined && methodName.test(method) && !isServed(method, context)) {
     return { kind: 'refused', error: methodError(method) };
   }
   if (path !== undefined && path.length > limits.targetBytes) return refused('target_too_long', `${path.length} bytes`);

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer as createNetServer, type Server as NetSe
 import { afterEach } from 'vitest';
 import type { Fields } from '../../../src/http/fields.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
-import type { RequestHead } from '../../../src/listener/listener.ts';
+import type { ListenerLimits, RequestHead } from '../../../src/listener/listener.ts';
 import { createTunnel, type TunnelOptions, type TunnelRoute } from '../../../src/listener/tunnel.ts';
 import type { TunnelEvent } from '../../../src/telemetry/events.ts';
 import { openListener, type TestListener, textResponse } from '../proxies/open-listener.ts';
@@ -100,6 +100,7 @@ export const sentFields: Fields = [
 export async function openTunnelListener(
   routeOf: RouteOf,
   options: Partial<TunnelOptions> = {},
+  limits: Partial<ListenerLimits> = {},
 ): Promise<TestListener & { readonly tunnelEvents: TunnelEvent[] }> {
   const tunnelEvents: TunnelEvent[] = [];
   let time = 1_000;
@@ -126,6 +127,7 @@ export async function openTunnelListener(
   });
   const listener = await openListener(async () => textResponse('plain'), {
     tunnel,
+    limits,
     now: () => 1_000,
     after: options.after,
   });
