@@ -51,7 +51,10 @@ export async function commit(
   if (written.isRevoked() || isSuperseded(before, written, now)) return 'relayed';
   const confirmed = await confirm(store, written, body);
   const entry = confirmed ?? (await putInPlace(written, body, now));
-  if (before.length >= MAX_BOUND_ENTRIES) await dropOldest(store, entry.key);
+  if (before.length >= MAX_BOUND_ENTRIES) {
+    // As they were found before: to read all again costs more than the rest of a miss.
+    await dropOldest(store, [entry, ...before.filter(({ variant }) => variant !== entry.variant)]);
+  }
   // An invalidation during the write found nothing to remove.
   if (written.isRevoked()) {
     await store.removeEntry(entry);
@@ -69,7 +72,7 @@ export async function publish(
   const before = await store.find(written.place.key);
   if (written.isRevoked() || isSuperseded(before, written, now)) return;
   await written.writer.publish(written.stored, pinUntil(written, now));
-  if (before.length >= MAX_BOUND_ENTRIES) await dropOldest(store, written.place.key);
+  if (before.length >= MAX_BOUND_ENTRIES) await dropOldest(store, await store.find(written.place.key));
   if (!written.isRevoked()) return;
   const entries = await store.find(written.place.key);
   const own = entries.find((entry) => entry.generation === written.writer.generation);
@@ -90,9 +93,9 @@ function isSuperseded(
   return current.metadata.responseAt > stored.responseAt && current.metadata.responseAt <= now;
 }
 
-/** Removes the oldest entries of a key that has too many. */
-async function dropOldest(store: Store, key: string): Promise<void> {
-  const entries = (await store.find(key)).filter(({ pinnedUntil }) => pinnedUntil === undefined);
+/** Removes the oldest entries of a key that has too many. `found` has all of them, the last committed first. */
+async function dropOldest(store: Store, found: readonly StoredEntry[]): Promise<void> {
+  const entries = found.filter(({ pinnedUntil }) => pinnedUntil === undefined);
   const isBound = ({ metadata: { identity } }: StoredEntry) => identity !== undefined && identity.digest !== '';
   const tooMany = entries.filter(isBound).slice(MAX_BOUND_ENTRIES);
   const others = entries.filter((entry) => !tooMany.includes(entry));
