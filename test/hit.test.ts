@@ -144,6 +144,7 @@ const requestFields = fc
     authorization: maybe(
       fc.constantFrom(
         'Basic YTpi',
+        'NTLM TlRMTVNTUAAB',
         `Bearer ${token}`,
         `bearer  ${token}`,
         'Bearer wrong',

@@ -108,6 +108,10 @@ describe('decideStoring, RFC 9111 §3', () => {
     [['Authorization: Basic eA=='], 'max-age=60', 'authorization'],
     [['Authorization: Basic eA=='], 'max-age=60, proxy-revalidate', 'authorization'],
     [['Authorization: Basic eA=='], 'max-age=60, public', 'store'],
+    // They authenticate the connection.
+    [['Authorization: NTLM TlRM'], 'max-age=60, public', 'connection-auth'],
+    [['Authorization: negotiate YII='], 'max-age=60, public', 'connection-auth'],
+    [['Authorization: NTLMish eA=='], 'max-age=60, public', 'store'],
     [['Authorization: Basic eA=='], 'max-age=60, must-revalidate', 'store'],
     [['Authorization: Basic eA=='], 's-maxage=60', 'store'],
     [['Authorization: Basic eA=='], 'public, private', 'private'],
