@@ -297,11 +297,11 @@ class OriginPartSource implements PartSource {
 }
 
 /**
- * Whether a status refuses the Range, so that the whole may be had. A 403 does where the origin has not given any part; a 500 may be a
- * failure that passes.
+ * Whether a status refuses the Range, so that the whole may be had: where the origin has not given any part. A 500 may be a failure
+ * that passes.
  */
 function refusesRange(status: number, { isKnown }: RangeSupport): boolean {
-  return status !== 500 && rangeRefusals.has(status) && (status !== 403 || !isKnown);
+  return status !== 500 && rangeRefusals.has(status) && !isKnown;
 }
 
 /** Whether a status says that the resource is not to be had, not that something failed: asking again is of no use. */
