@@ -169,7 +169,7 @@ describe('misuse exits with 2 and a hint', () => {
     ['rangeway: <origin>: is listen[0], 127.0.0.1:8080: Rangeway would be its own origin', 'http://localhost:8080'],
     ['rangeway: --insecure-tls: applies to an https:// origin only\n', origin, '--insecure-tls'],
     ['rangeway: <origin>: must not hold a user name or password\n', 'http://a:b@c', '--origin-host', 'keep'],
-    ['rangeway: --origin-host: expected "origin", "keep" or a host name', origin, '--origin-host', 'http://x'],
+    ['rangeway: --origin-host: expected "auto", "origin", "keep" or a host name', origin, '--origin-host', 'http://x'],
     ['rangeway: --default-ttl: must be at most 31536000, found 86400000\n', origin, '--default-ttl', '1000d'],
     ['rangeway: --listen: expected [host:]port such as "8080"', origin, '--listen', 'here'],
     ['rangeway: --store: expected "disk", "memory" or "redis", found "ram"\n', origin, '--store', 'ram'],
