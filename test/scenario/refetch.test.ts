@@ -62,6 +62,7 @@ describe('a refetch under way', () => {
 
   it('that breaks off leaves the old generation with its tag', async () => {
     const { client, exchange } = await refetch(patternBytes(0, size, 2));
+    expect(await client.status()).toBe(200);
     exchange.fail(new ProxyError('origin_reset'));
     await expect(client.bytes()).rejects.toMatchObject({ code: 'origin_reset' });
     await proxy.fillsEnded(2);

@@ -9,7 +9,7 @@ describe('the descriptors of a process', () => {
     [64, 32, 8],
     [1024, 512, 128],
     [65_536, 64_536, 8192],
-    [unlimited, unlimited, unlimited],
+    [unlimited, unlimited, 65_535],
   ])('are %d: %d for clients, %d for one origin', (limit, clients, origin) => {
     expect(clientDescriptors(limit)).toBe(clients);
     expect(originDescriptors(limit)).toBe(origin);

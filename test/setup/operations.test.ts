@@ -95,10 +95,11 @@ describe('the operations of one process', () => {
   });
 
   it('list the state of each origin', async () => {
+    const none = { streams: 0, fills: 0, unanswered: 0, waiting: 0 };
     expect(await createGround().operations.listOrigins()).toEqual([
-      { route: 'a', url: 'http://a.test/', worker: 3, health: 'well', ranges: 'unknown' },
-      { route: 'b', url: 'http://b1.test/', worker: 3, health: 'resting', ranges: 'yes' },
-      { route: 'b', url: 'http://b2.test/', worker: 3, health: 'well', ranges: 'yes' },
+      { route: 'a', url: 'http://a.test/', worker: 3, health: 'well', ranges: 'unknown', requests: none },
+      { route: 'b', url: 'http://b1.test/', worker: 3, health: 'resting', ranges: 'yes', requests: none },
+      { route: 'b', url: 'http://b2.test/', worker: 3, health: 'well', ranges: 'yes', requests: none },
     ]);
   });
 
