@@ -70,10 +70,10 @@ table('validation', [
   ),
   required(
     'RFC 9111 §4.3.3',
-    'a 200 with the same tag replaces the stored response',
+    'a 200 with the same strong tag has the stored bytes (RFC 9110 §8.8.1), and renews their lifetime',
     gives(short, strong),
-    replaced(hour, strong),
-    cached({ wait: 3599 }),
+    fetched({ wait, reply: { fields: [hour, strong] }, text: 'the body of exchange 1' }),
+    cached({ wait: 3599, text: 'the body of exchange 1' }),
   ),
   required(
     'RFC 9111 §4.3.3',

@@ -36,7 +36,7 @@ const rows: readonly Row[] = [
   ['CVE-2017-7529, a negative first position', 'bytes=--623-', 200],
   ['a negative last position', 'bytes=0--1', 200],
   ['a hundred ranges of a byte, adjoining', `bytes=${ranges(100, (at) => `${at}-${at}`)}`, 206, 100],
-  ['a hundred ranges of a byte, two apart', `bytes=${ranges(100, (at) => `${2 * at}-${2 * at}`)}`, 206, 199],
+  ['a hundred ranges of a byte, two apart', `bytes=${ranges(100, (at) => `${2 * at}-${2 * at}`)}`, 206, '100 parts'],
   [
     'a hundred ranges of a byte, far apart',
     `bytes=${ranges(100, (at) => `${1000 * at}-${1000 * at}`)}`,
@@ -178,7 +178,9 @@ describe.each(habits)('at an origin with the habit "%s",', (habit) => {
       if (status !== 416) expect(contentOf(response)).toBe(got);
       expect(origin.bytes).toBeLessThanOrEqual(isCold ? size + block : size);
       for (const asked of origin.asked) expectHarmless(asked.range);
-      if (!isCold && response.status === 200) expect(origin.bytes).toBe(0);
+      // A range in another unit is for the origin, and its answer is not stored.
+      const isStored = range.startsWith('bytes=');
+      if (!isCold && isStored && response.status === 200) expect(origin.bytes).toBe(0);
     }
   });
 

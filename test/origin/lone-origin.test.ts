@@ -61,10 +61,11 @@ describe('a lone origin', () => {
     ['a GET that is cut off after an interim response', [interimThenCut, good], {}, 'origin_reset', 1],
     ['a GET that is cut off in the body', [headThenCut, good], {}, 'origin_reset', 1],
     ['a GET with an ill-framed answer', ['nonsense\r\n\r\n', good], {}, 'origin_ill_framed', 1],
-    ['a GET with a body', [cut, good], { body: abc, bodySizeBytes: 3 }, 'origin_reset', 1],
+    ['a GET with a short body', [cut, good], { body: abc, bodySizeBytes: 3 }, 'good', 2],
     ['a POST', [cut, good], { method: 'POST' }, 'origin_reset', 1],
     ['a DELETE, which is idempotent', [cut, good], { method: 'DELETE' }, 'good', 2],
-    ['a PUT with a body', [cut, good], { method: 'PUT', body: abc, bodySizeBytes: 3 }, 'origin_reset', 1],
+    ['a PUT with a short body', [cut, good], { method: 'PUT', body: abc, bodySizeBytes: 3 }, 'good', 2],
+    ['a POST with a short body', [cut, good], { method: 'POST', body: abc, bodySizeBytes: 3 }, 'origin_reset', 1],
     ['a PATCH', [cut, good], { method: 'PATCH' }, 'origin_reset', 1],
     ['a GET that gets 503', ['HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno', good], {}, 'no', 1],
   ])('%s', async (_name, script, overrides, want, sent) => {
