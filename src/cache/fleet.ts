@@ -86,7 +86,10 @@ export interface Fleet {
    * for it, because other processes may already know that it was granted.
    */
   hold(key: string): Lease | undefined | Promise<Lease | undefined>;
-  /** Sends a message to all other processes. Resolves when each one that lives has applied it; never rejects. */
+  /**
+   * Sends a message to all other processes. Resolves when none of them answers any more with what it makes invalid. Rejects with
+   * `StoreFault` where one may: it applies the message later.
+   */
   announce(news: InvalidationMessage): Promise<void>;
 }
 

@@ -13,7 +13,7 @@ import type { EngineSharing } from '../store/redis/redis-store.ts';
 import type { AnnounceChange, Sharing, Store } from '../store/store.ts';
 import { createLocalTier } from '../store/tiered/local-tier.ts';
 import { createMemoryTier } from '../store/tiered/memory-tier.ts';
-import { createTieredStore, type TieredStore } from '../store/tiered/tiered-store.ts';
+import { createTieredStore, type MemoryLease, type TieredStore } from '../store/tiered/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { describeSending, openMoveToSocket } from './move-to-socket.ts';
 import { describeEngine, openRedisEngine } from './redis-engine.ts';
@@ -61,7 +61,7 @@ export async function openStore(
   store: PlacedStoreConfig,
   emit: Emit,
   sharing?: Sharing,
-  machines?: EngineSharing,
+  machines?: EngineSharing & MemoryLease,
 ): Promise<Store> {
   const { now } = systemClock;
   const maxEntryBytes = store.maxObjectSizeBytes;
@@ -100,7 +100,7 @@ async function openTieredRedisStore(
   store: RedisStoreConfig,
   emit: Emit,
   sharing?: Sharing,
-  machines?: EngineSharing,
+  machines?: EngineSharing & MemoryLease,
 ): Promise<Store> {
   await using opened = new AsyncDisposableStack();
   // Opened first: it fails where another process has the directory.
@@ -129,7 +129,7 @@ async function openTieredRedisStore(
   opened.move();
   const isFirst = sharing?.isFirst ?? true;
   const local = disk && createLocalTier({ disk, engine: below, clock: backgroundClock, isFirst });
-  tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), local ?? below, now);
+  tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), local ?? below, now, machines);
   return tiered;
 }
 

@@ -25,6 +25,7 @@ afterAll(async () => {
 
 const keys = { log: '{t}:log', members: '{t}:members' };
 const news = (key: string): InvalidationMessage => ({ kind: 'invalidated', keys: [key], prefixes: [], tags: [] });
+const untold = 'Other nodes may not have applied it yet';
 const everything = [
   { kind: 'invalidated', keys: [], prefixes: [''], tags: [] },
   { kind: 'store', change: { kind: 'fresh' } },
@@ -32,10 +33,16 @@ const everything = [
 
 interface Member {
   readonly log: MessageLog;
+  /** What is marked as invalid, before it counts as applied. */
+  readonly marked: InvalidationMessage[];
   readonly applied: InvalidationMessage[];
   readonly states: boolean[];
-  /** While set, messages are not applied. */
+  /** While set, messages are marked, and not applied. */
   held: Promise<void> | undefined;
+  /** Milliseconds that its clock has gone on while the process was suspended. */
+  suspendedMs: number;
+  /** Calls of scripts with this text fail. */
+  failing: string | undefined;
   /** Whether the connection to the engine is cut. */
   isCut: boolean;
 }
@@ -43,19 +50,26 @@ interface Member {
 async function join(instance: string, trustMs = 60_000): Promise<Member> {
   const own = await engine.connect();
   const member: Member = {
+    marked: [],
     applied: [],
     states: [],
     held: undefined,
+    suspendedMs: 0,
+    failing: undefined,
     isCut: false,
     log: new MessageLog({
       engine: {
-        run: (...call) => (member.isCut ? Promise.reject(new Error('cut')) : own.run(...call)),
+        run: (...call) => {
+          const fails = member.failing !== undefined && call[0].includes(member.failing);
+          return member.isCut || fails ? Promise.reject(new Error('cut')) : own.run(...call);
+        },
         untilAppended: (...call) => (member.isCut ? Promise.reject(new Error('cut')) : own.untilAppended(...call)),
       },
       keys,
       instance,
-      clock: monotonicClock,
+      clock: { ...monotonicClock, now: () => monotonicClock.now() + member.suspendedMs },
       apply: async (message) => {
+        member.marked.push(message);
         await member.held;
         member.applied.push(message);
       },
@@ -103,6 +117,52 @@ describeWithEngine('a message', () => {
     expect(b.applied[0]).toEqual(news('1'));
   });
 
+  it('is waited for where the engine does not say whether others have applied it', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    const held = Promise.withResolvers<void>();
+    b.held = held.promise;
+    a.failing = 'HGETALL';
+    let isOver = false;
+    const announced = a.log.announce(news('1')).then(() => {
+      isOver = true;
+    });
+    await expect.poll(() => b.marked).toEqual([news('1')]);
+    await a.log.append(news('2'));
+    await expect.poll(() => b.marked).toEqual([news('1'), news('2')]);
+    expect(isOver).toBe(false);
+    a.failing = undefined;
+    held.resolve();
+    await announced;
+    expect(b.applied[0]).toEqual(news('1'));
+  });
+
+  it('is in the log behind all that waited, when an announcement after a loss resolves', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    await cut(b);
+    const before = Array.from({ length: 250 }, (_, count) => news(`before ${count}`));
+    for (const message of before) await b.log.append(message);
+    b.isCut = false;
+    // Some announcements fail while it returns. One that does not has reached the other member.
+    for (let count = 0, told = 0; told < 20; count += 1) {
+      const message = news(`after ${count}`);
+      const isTold = await b.log.announce(message).then(
+        () => true,
+        () => false,
+      );
+      if (isTold) told += 1;
+      if (isTold) expect(a.applied).toContainEqual(message);
+      else await engine.server.command('PING');
+    }
+    expect(a.applied.slice(0, before.length)).toEqual(before);
+  });
+
+  it('is not waited for once a member that was killed has been silent for six seconds', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    await cut(b);
+    await a.log.announce(news('1'));
+    expect([a.log.isAway, b.applied]).toEqual([false, []]);
+  });
+
   it('is not waited for by a member that has left, nor sent to one that joins later', async () => {
     const [a, b] = [await join('a'), await join('b')];
     await b.log.close();
@@ -123,7 +183,7 @@ describeWithEngine('a member that was cut off', () => {
   it('applies what it has missed before it counts as back, and sends what waited', async () => {
     const [a, b] = [await join('a'), await join('b')];
     await cut(b);
-    await b.log.announce(news('of b'));
+    await expect(b.log.announce(news('of b'))).rejects.toThrow(untold);
     await a.log.append(news('1'));
     await a.log.append(news('2'));
     expect(b.applied).toEqual([]);
@@ -159,6 +219,15 @@ describeWithEngine('a member that was cut off', () => {
     });
   }
 
+  it('notices that a log was lost that had nothing when it joined', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    await cut(b);
+    await a.log.append(news('1'));
+    await engine.flush();
+    b.isCut = false;
+    await expect.poll(() => b.applied).toEqual(everything);
+  });
+
   it('empties its memory while it is away, again and again', async () => {
     const a = await join('a', 0);
     await cut(a);
@@ -180,14 +249,82 @@ describeWithEngine('an engine that is paused', () => {
     engine.server.signal('SIGSTOP');
     await expect.poll(() => a.states).toEqual([true]);
     await expect.poll(() => b.states).toEqual([true]);
-    await a.log.announce(news('1'));
+    await expect(a.log.announce(news('1'))).rejects.toThrow(untold);
     engine.server.signal('SIGCONT');
     await expect.poll(() => b.applied).toEqual([news('1')]);
     await expect.poll(() => b.states).toEqual([true, false]);
   });
 });
 
+describeWithEngine('an engine that takes no writes', () => {
+  const states: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+    ['is full', ['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0']],
+    ['is a replica', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE']],
+  ];
+  for (const [name, begin, end] of states) {
+    it(`because it ${name} fails an announcement, is read on, and takes the message later`, async () => {
+      const [a, b] = [await join('a'), await join('b')];
+      await a.log.announce(news('1'));
+      await engine.server.command(...begin);
+      try {
+        await expect(a.log.announce(news('2'))).rejects.toThrow(untold);
+        a.suspendedMs += 10_000;
+        expect(a.log.isMemoryCurrent).toBe(false);
+        await a.log.current();
+        expect([a.log.isMemoryCurrent, a.log.isAway, b.log.isAway]).toEqual([true, false, false]);
+      } finally {
+        await engine.server.command(...end);
+      }
+      await expect.poll(() => b.applied).toEqual([news('1'), news('2')]);
+    });
+  }
+});
+
+describeWithEngine('the memory of a member', () => {
+  it('is not current after five seconds without a look at the log, until the next look', async () => {
+    const a = await join('a');
+    expect(a.log.isMemoryCurrent).toBe(true);
+    a.suspendedMs += 5_000;
+    expect(a.log.isMemoryCurrent).toBe(false);
+    await a.log.current();
+    expect(a.log.isMemoryCurrent).toBe(true);
+  });
+
+  it('is current for the configured time after the last look where the engine is away, and then emptied', async () => {
+    const a = await join('a', 60_000);
+    await cut(a);
+    a.suspendedMs += 50_000;
+    expect(a.log.isMemoryCurrent).toBe(true);
+    a.suspendedMs += 10_000;
+    expect(a.log.isMemoryCurrent).toBe(false);
+  });
+
+  it('is emptied, and the engine counts as away, where a look took longer than others wait for it', async () => {
+    const a = await join('a');
+    a.suspendedMs += 2_000;
+    const current = a.log.current();
+    a.suspendedMs += 7_000;
+    await current;
+    expect(a.marked).toEqual(everything);
+    await expect.poll(() => a.states).toEqual([true, false]);
+  });
+});
+
 describeWithEngine('the present', () => {
+  it('does not wait for what is being stored, for which the application of a message waits', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    const stored = Promise.withResolvers<void>();
+    b.held = stored.promise;
+    await a.log.append(news('1'));
+    await expect.poll(() => b.marked).toEqual([news('1')]);
+    b.suspendedMs += 2_000;
+    await a.log.append(news('2'));
+    await b.log.current();
+    expect([b.marked, b.applied]).toEqual([[news('1'), news('2')], []]);
+    stored.resolve();
+    await expect.poll(() => b.applied).toEqual([news('1'), news('2')]);
+  });
+
   it('is known at once where the log was read a moment ago', async () => {
     expect((await join('a')).log.current()).toBeUndefined();
   });

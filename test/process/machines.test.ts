@@ -241,6 +241,119 @@ describeWithEngine('a machine that is cut off from the engine', () => {
   });
 });
 
+/** Waits until the engine has not heard of one of the machines for so long. */
+async function untilSilent(engine: RedisServer, silentMs: number): Promise<void> {
+  await until('a machine is silent', async () => {
+    const [key = ''] = (await engine.command('KEYS', '*members*')) as string[];
+    const seen = (await engine.command('HVALS', key)) as string[];
+    const [seconds, microseconds] = ((await engine.command('TIME')) as string[]).map(Number) as [number, number];
+    const now = seconds * 1000 + microseconds / 1000;
+    return seen.some((text) => now - Number(text.split(' ')[1]) > silentMs);
+  });
+}
+
+describeWithEngine('a machine that was suspended', () => {
+  it('while it stored files applies purges when it wakes up, gives every byte, and stops in order', async () => {
+    await using engine = await startRedisServer();
+    let text = 'old';
+    const going = Promise.withResolvers<void>();
+    await using origin = await openTextOrigin(() => text, going.promise);
+    const near = await start(origin.url, at(engine.port));
+    const hanging = await start(origin.url, at(engine.port));
+    expect((await read(hanging, '/page')).text).toBe('old');
+    const files = Array.from({ length: 5 }, (_, index) => read(hanging, `/slow-${index}`));
+    await until('all are being fetched', async () => origin.held() === files.length);
+    process.kill(hanging.pid, 'SIGSTOP');
+    const admin = await findAdmin(near);
+    text = 'new';
+    const purged = admin('POST', '/api/v1/purge', { url: `${site}/page` });
+    going.resolve();
+    await untilSilent(engine, 2_000);
+    process.kill(hanging.pid, 'SIGCONT');
+    expect((await Promise.all(files)).map((file) => [file.status, file.text.length])).toEqual(
+      files.map(() => [200, slowBytes]),
+    );
+    expect(await purged).toMatchObject({ status: 200 });
+    expect((await read(hanging, '/page')).text).toBe('new');
+    text = 'newer';
+    expect(await admin('POST', '/api/v1/purge', { url: `${site}/page` })).toMatchObject({ status: 200 });
+    expect((await read(hanging, '/page')).text).toBe('newer');
+    expect(await hanging.stop('SIGTERM')).toBe(0);
+  });
+
+  it('for longer than others wait for it answers nothing older when it wakes up', async () => {
+    await using engine = await startRedisServer();
+    let text = 'old';
+    await using origin = await openTextOrigin(() => text);
+    const near = await start(origin.url, at(engine.port));
+    const hanging = await start(origin.url, at(engine.port));
+    expect((await read(hanging, '/page')).text).toBe('old');
+    expect((await read(hanging, '/page')).cacheStatus).toContain('hit');
+    process.kill(hanging.pid, 'SIGSTOP');
+    text = 'new';
+    const admin = await findAdmin(near);
+    expect(await admin('POST', '/api/v1/purge', { url: `${site}/page` })).toMatchObject({ status: 200 });
+    const waiting = Array.from({ length: 20 }, () => read(hanging, '/page'));
+    process.kill(hanging.pid, 'SIGCONT');
+    const texts = (await Promise.all(waiting)).map((answer) => answer.text);
+    expect(texts).toEqual(texts.map(() => 'new'));
+  });
+});
+
+describeWithEngine('a purge that is answered while a machine returns', () => {
+  it('has reached all others, or has failed', async () => {
+    await using engine = await startRedisServer();
+    await using relay = await openTcpRelay(engine.port);
+    let text = '0';
+    await using origin = await openTextOrigin(() => text);
+    const near = await start(origin.url, at(engine.port));
+    const far = await start(origin.url, at(relay.port));
+    const admin = await findAdmin(far);
+    const purge = (path: string) => admin('POST', '/api/v1/purge', { url: site + path });
+    await read(near, '/page');
+    relay.cut();
+    await far.waitFor(isAway);
+    const failed = await Promise.all(Array.from({ length: 40 }, (_, index) => purge(`/before-${index}`)));
+    expect(failed.every(({ status }) => status === 503)).toBe(true);
+    relay.heal();
+    for (let count = 1, told = 0; told < 20; count += 1) {
+      text = String(count);
+      const { status } = await purge('/page');
+      if (status === 200) told += 1;
+      if (status === 200) expect((await read(near, '/page')).text).toBe(text);
+      else await read(near, '/page');
+    }
+  });
+});
+
+describeWithEngine('an engine that takes no writes', () => {
+  const states: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+    ['is full', ['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0']],
+    ['is a replica', ['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE']],
+  ];
+  for (const [name, begin, end] of states) {
+    it(`because it ${name} fails purges, hard and soft, which reach all machines later`, async () => {
+      await using engine = await startRedisServer();
+      let text = 'old';
+      await using origin = await openTextOrigin(() => text);
+      const [one, other] = [await start(origin.url, at(engine.port)), await start(origin.url, at(engine.port))];
+      for (const path of ['/hard', '/soft']) for (const each of machines) await read(each, path);
+      text = 'new';
+      await engine.command(...begin);
+      const admin = await findAdmin(one);
+      const purge = (path: string, mode: string) => admin('POST', '/api/v1/purge', { url: site + path, mode });
+      try {
+        expect(await purge('/hard', 'hard')).toMatchObject({ status: 503 });
+        expect(await purge('/soft', 'soft')).toMatchObject({ status: 503 });
+      } finally {
+        await engine.command(...end);
+      }
+      for (const path of ['/hard', '/soft'])
+        await until('the purge is applied', async () => (await read(other, path)).text === 'new');
+    });
+  }
+});
+
 describeWithEngine('a purge', () => {
   it('by URL, prefix or tag has reached the memory of every machine when it is answered', async () => {
     await using engine = await startRedisServer();
@@ -309,16 +422,37 @@ async function isMaster(server: RedisServer): Promise<boolean> {
   return String(await server.command('INFO', 'replication')).includes('role:master');
 }
 
-/** An origin whose pages have a tag, are fresh for an hour, and have the text of the moment. */
-async function openTextOrigin(text: () => string): Promise<AsyncDisposable & { readonly url: string }> {
-  const server = createServer((_, response) => {
+/** The size of a slow file, in bytes. */
+const slowBytes = 200_000;
+
+/** An origin of pages. */
+interface TextOrigin extends AsyncDisposable {
+  readonly url: string;
+  /** The number of slow files whose second half was not sent yet. */
+  held(): number;
+}
+
+/**
+ * An origin whose pages have a tag, are fresh for an hour, and have the text of the moment. Of files whose name begins with `slow`, the
+ * second half comes after `going`.
+ */
+async function openTextOrigin(text: () => string, going?: Promise<void>): Promise<TextOrigin> {
+  let held = 0;
+  const server = createServer(({ url = '' }, response) => {
     response.writeHead(200, { 'cache-control': 'max-age=3600', 'surrogate-key': 'pages' });
-    response.end(text());
+    if (!url.startsWith('/slow')) return void response.end(text());
+    held += 1;
+    response.write(Buffer.alloc(slowBytes / 2));
+    void going?.then(() => {
+      held -= 1;
+      response.end(Buffer.alloc(slowBytes / 2));
+    });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    held: () => held,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await once(server.close(), 'close');

@@ -39,11 +39,12 @@ export async function invalidate(
   const tags = [...groups, ...spellings];
   if (keys.length + tags.length === 0) return;
   const news = { kind: 'invalidated', keys, prefixes: [], tags } as const;
-  await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
+  const announce = () => unlessOwed(fleet.announce(news));
+  await Promise.all([invalidateRunning(flights, news), announce()]);
   await remove(store, { keys, tags });
   // The response to this very request may be stored: it is no flight yet.
   flights.invalidateFlights(keys, tags);
-  await Promise.all([flights.settled(), fleet.announce(news)]);
+  await Promise.all([flights.settled(), announce()]);
 }
 
 async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {
@@ -53,10 +54,13 @@ async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {
   ]);
 }
 
-/** A store that cannot remove now does it later, and finds nothing until then: the response to the unsafe method need not fail. */
-async function unlessOwed(removal: Promise<unknown>): Promise<void> {
+/**
+ * A store that cannot remove now does it later, and finds nothing until then; a process that cannot be told now is told later. The
+ * response to the unsafe method need not fail.
+ */
+async function unlessOwed(step: Promise<unknown>): Promise<void> {
   try {
-    await removal;
+    await step;
   } catch (error) {
     if (!(error instanceof StoreFault)) throw error;
   }

@@ -41,7 +41,8 @@ const SLICE = 100;
 /**
  * Purges in all processes. Once the promise has resolved, no later request gets a byte that was stored or requested before the
  * call. After a soft purge it may, once the entry has been validated, or because the origin fails. Returns the count: of entries,
- * or, where a hard purge goes by prefix or tag, of keys.
+ * or, where a hard purge goes by prefix or tag, of keys. Rejects with `StoreFault` where something was not removed or expired, or a
+ * process may not have been told: it is done later. A soft purge removes then.
  *
  * Running flights are invalidated first, so that they store nothing after the removal. They are invalidated again at the end,
  * because meanwhile a request may have begun to complete or validate an entry that was still stored.
@@ -53,15 +54,21 @@ export async function purge(
 ): Promise<number> {
   const expiredAt = mode === 'soft' ? clock.now() : undefined;
   const news = { kind: 'invalidated', ...choice, expiredAt } as const;
-  await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
-  try {
-    const purged = expiredAt === undefined ? await remove(store, news) : await expire(store, news, expiredAt);
-    const cause = expiredAt === undefined ? 'purged' : 'expired';
+  const purgeStored = async (isTold: boolean) => {
+    // A store that takes no writes can owe a removal, and nothing else.
+    const isSoft = expiredAt !== undefined && isTold;
+    const purged = isSoft ? await expire(store, news, expiredAt) : await remove(store, news);
+    const cause = isSoft ? 'expired' : 'purged';
     if (purged.keys.length > 0) emit({ kind: 'removal', cause, keys: purged.keys });
     return purged.count;
-  } finally {
-    await Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
-  }
+  };
+  const running = () => Promise.all([invalidateRunning(flights, news), fleet.announce(news)]);
+  // Each step is taken, also where one before it has failed: the next one may remove what can be removed.
+  const [before] = await Promise.allSettled([running()]);
+  const [purged] = await Promise.allSettled([purgeStored(before.status === 'fulfilled')]);
+  const [after] = await Promise.allSettled([running()]);
+  for (const step of [purged, before, after]) if (step.status === 'rejected') throw step.reason;
+  return (purged as PromiseFulfilledResult<number>).value;
 }
 
 /**

@@ -10,6 +10,7 @@ import type { Fleet, InvalidationMessage, PeerAnswer } from '../../cache/fleet.t
 import type { Clock } from '../../http/clock.ts';
 import type { EngineSharing } from '../../store/redis/redis-store.ts';
 import type { Store } from '../../store/store.ts';
+import type { MemoryLease } from '../../store/tiered/tiered-store.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { LeaseClient, type NamedHolder } from '../leases.ts';
 import { createHolderOver } from '../peer-client.ts';
@@ -56,7 +57,7 @@ export interface EngineFleetGround extends Pick<PeerSessionOptions, 'admission'>
 /** A member of a fleet. */
 export interface EngineFleet {
   readonly fleet: Fleet;
-  readonly sharing: EngineSharing;
+  readonly sharing: EngineSharing & MemoryLease;
   /** Whether the engine cannot be reached. */
   readonly isAway: boolean;
   /**
@@ -75,7 +76,7 @@ export function createEngineFleet(options: EngineFleetOptions): EngineFleet {
 
 class Member implements EngineFleet {
   readonly fleet: Fleet;
-  readonly sharing: EngineSharing;
+  readonly sharing: EngineSharing & MemoryLease;
   readonly #options: EngineFleetOptions;
   readonly #leases: EngineLeases;
   readonly #client: LeaseClient;
@@ -124,6 +125,7 @@ class Member implements EngineFleet {
       announce: async (change) => void (await this.#log.append({ kind: 'store', change })),
       fenceOf: (key) => this.#leases.fenceOf(key),
       current: () => this.#log.current(),
+      isMemoryCurrent: () => this.#log.isMemoryCurrent,
     };
   }
 

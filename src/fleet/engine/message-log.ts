@@ -2,12 +2,24 @@
  * The log of messages in the engine: a stream, to which each member of the fleet appends its invalidation messages and changes of
  * the store, and which each member reads in order. It is the push and the record of what was missed in one.
  *
- * Each message names the one before it. So a member notices a gap: the log was trimmed further than the member had read, or was
- * flushed, or a failover lost its end. It then forgets all that it has in memory, and stores nothing of what is in flight.
+ * Each message names the one before it, and the epoch of the log: a random text that is drawn when the log is made. So a member notices
+ * a gap: the log was trimmed further than the member had read, or was flushed, or a failover lost its end. It then forgets all that it
+ * has in memory, and stores nothing of what is in flight.
+ *
+ * Memory answers only while the last look at the log is younger than `MEMORY_MS`. An announcement waits `MEMBER_MS`, which is longer, for
+ * a member that is silent: after that no memory answers any more with what the message has made invalid.
+ *
+ *     1  B looks at the log                          B's memory may answer until 5 s after 1
+ *     2  B is suspended, or its connection is slow
+ *     3  A appends a message, and waits for B
+ *     4  six seconds after 3: A goes on without B    B's memory has not answered for a second at least
+ *     5  B wakes up, and looks at the log before it answers from memory
  */
 
+import { randomBytes } from 'node:crypto';
 import type { InvalidationMessage } from '../../cache/fleet.ts';
 import type { Clock } from '../../http/clock.ts';
+import { StoreFault } from '../../store/store.ts';
 import { type FleetEngine, withinTime } from './fleet-engine.ts';
 
 /** Number of messages that the log keeps, about. */
@@ -22,6 +34,8 @@ const ANSWER_MS = 1_000;
 const RETRY_MS = 250;
 /** A member that has not shown itself for so long has died, or is cut off, or hangs. Longer than a lease lasts. In milliseconds. */
 const MEMBER_MS = 6_000;
+/** How long memory answers after the last look at the log began: `MEMBER_MS` less a margin, for clocks that run unequally. In milliseconds. */
+const MEMORY_MS = MEMBER_MS - 1_000;
 /** First and longest interval of the looks at what the others have applied, in milliseconds. */
 const FIRST_LOOK_MS = 2;
 const LAST_LOOK_MS = 50;
@@ -31,6 +45,8 @@ const RECENT_MS = 1_500;
 const LEAST_TRUST_MS = 1_000;
 /** Number of messages that wait for an engine that is away. More become one message that invalidates all. */
 const MAX_WAITING = 1_000;
+/** Messages that are appended at once. */
+const BATCH_SIZE = 100;
 
 /** Names of the keys of a fleet in the engine. They are in one slot of a Cluster. */
 export interface FleetKeys {
@@ -48,7 +64,10 @@ export interface MessageLogOptions {
   readonly instance: string;
   /** Milliseconds that never go back. */
   readonly clock: Clock;
-  /** Applies a message of another member. Never rejects. */
+  /**
+   * Applies a message of another member: marks in the same tick what it makes invalid, and resolves when nothing that began before is
+   * stored any more. Never rejects.
+   */
   readonly apply: (news: InvalidationMessage) => Promise<void>;
   /** How long memory answers while the engine is away, before it is emptied, again and again. In milliseconds. */
   readonly trustMs: number;
@@ -56,20 +75,45 @@ export interface MessageLogOptions {
   readonly onChange: (isAway: boolean) => void;
 }
 
+/** A place in the log. */
+interface Place {
+  /** The id of a message. */
+  readonly id: string;
+  readonly epoch: string;
+}
+
+/** A message on its way into the log. */
+interface Queued {
+  readonly text: string;
+  /** Called once: with the id of the message when it is in the log; with undefined when an attempt to append it has failed. */
+  settle(id: string | undefined): void;
+}
+
 /** The messages of one member. */
 export class MessageLog {
   readonly #options: MessageLogOptions;
   readonly #closing = Promise.withResolvers<void>();
-  /** The id of the last message that was applied; undefined before the first look at the log. */
-  #applied: string | undefined;
+  /** The last message that was read, so that what it makes invalid is marked; undefined before the first look at the log. */
+  #read: Place | undefined;
+  /** The id of the last message that is applied as a whole, and the one of them that the engine knows. */
+  #applied = '';
+  #told = '';
+  #applying: Promise<unknown> = Promise.resolve();
   /** When the last look at the log that succeeded began. */
   #readAt = Number.NEGATIVE_INFINITY;
+  /** Until when memory may answer. */
+  #memoryUntil = Number.NEGATIVE_INFINITY;
+  /** When the engine has last refused to write while it was read: full, or a replica. */
+  #refusedAt = Number.NEGATIVE_INFINITY;
   #isAway = false;
   #isClosed = false;
   #running: Promise<void> | undefined;
   #syncing: Promise<boolean> | undefined;
   #cancelDistrust: () => void = () => {};
-  #waiting: string[] = [];
+  #cancelRetry: () => void = () => {};
+  /** Messages that are not in the log yet, in order. */
+  #queue: Queued[] = [];
+  #isAppending = false;
 
   constructor(options: MessageLogOptions) {
     this.#options = options;
@@ -78,6 +122,14 @@ export class MessageLog {
   /** Whether the engine cannot be reached. */
   get isAway(): boolean {
     return this.#isAway;
+  }
+
+  /**
+   * Whether memory may answer: a look at the log is younger than `MEMORY_MS`, or the engine is away and memory was current less than
+   * `trustMs` ago. Asked for each hit.
+   */
+  get isMemoryCurrent(): boolean {
+    return this.#options.clock.now() < this.#memoryUntil;
   }
 
   /** Begins to follow the log. Resolves after the first look at it, which may find the engine away. */
@@ -92,39 +144,42 @@ export class MessageLog {
   }
 
   /**
-   * Appends a message. Resolves when it is in the log; while the engine is away at once: it is appended when the engine is back.
-   * Returns its id, undefined while the engine is away. Never rejects.
+   * Appends a message, after all that were appended before. Resolves with its id when it is in the log; with undefined when the engine
+   * has not taken it, or is away: it stays first in line until the engine takes it. Never rejects.
    */
   async append(news: InvalidationMessage): Promise<string | undefined> {
-    const text = JSON.stringify(news);
-    if (this.#isAway) return this.#keep(text);
-    try {
-      return await this.#append(text);
-    } catch {
-      this.noteFailure();
-      return this.#keep(text);
-    }
+    const appended = Promise.withResolvers<string | undefined>();
+    this.#enqueue({ text: JSON.stringify(news), settle: appended.resolve });
+    // It keeps its place. Nobody waits for an engine that is away.
+    if (this.#isAway || this.#isClosed) return undefined;
+    void this.#appendAll();
+    return await appended.promise;
   }
 
-  /** Appends a message, and waits until all members that live have applied it. Never rejects. */
+  /**
+   * Appends a message, and waits until no other member answers with what it makes invalid: all that live have applied it, and the memory
+   * of those that are silent does not answer any more. Rejects with `StoreFault` where the engine does not take the message, or is lost
+   * meanwhile: the message is applied later.
+   */
   async announce(news: InvalidationMessage): Promise<void> {
     const id = await this.append(news);
-    if (id === undefined) return;
+    if (id === undefined) throw untold();
     const { clock } = this.#options;
-    const end = clock.now() + MEMBER_MS;
+    const appendedAt = clock.now();
     for (
       let delayMs = FIRST_LOOK_MS;
-      clock.now() < end && !this.#isAway;
+      clock.now() < appendedAt + MEMBER_MS;
       delayMs = Math.min(LAST_LOOK_MS, delayMs * 2)
     ) {
-      if ((await this.#countBehind(id)) === 0) return;
+      if ((await this.#countBehind(id)) === 0 && clock.now() > this.#refusedAt + MEMBER_MS) return;
+      if (this.#isAway || this.#isClosed) throw untold();
       await this.#pause(delayMs);
     }
   }
 
   /**
-   * Resolves when all messages that were in the log before the call have been applied, or the engine is away; in the same tick where
-   * the log was read a moment ago. A process that was suspended calls this before it trusts what it was doing.
+   * Resolves when what all messages that were in the log before the call make invalid has been marked, or the engine is away; in the
+   * same tick where the log was read a moment ago. A process that was suspended calls this before it trusts what it was doing.
    */
   current(): Promise<void> | undefined {
     const isRecent = this.#options.clock.now() - this.#readAt < RECENT_MS;
@@ -135,6 +190,7 @@ export class MessageLog {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelDistrust();
+    this.#cancelRetry();
     this.#closing.resolve();
     await this.#running;
     const { engine, keys, instance, clock } = this.#options;
@@ -149,7 +205,7 @@ export class MessageLog {
         await this.#pause(RETRY_MS);
         continue;
       }
-      const appended = engine.untilAppended(keys.log, this.#applied ?? start, BLOCK_MS);
+      const appended = engine.untilAppended(keys.log, this.#read?.id ?? start, BLOCK_MS);
       const next = withinTime(clock, BLOCK_MS + ANSWER_MS, appended).catch(() => this.#pause(RETRY_MS));
       await Promise.race([next, this.#closing.promise]);
     }
@@ -168,7 +224,7 @@ export class MessageLog {
     await this.#sync();
   }
 
-  /** Reads and applies all that is in the log. Returns whether the engine could be reached. One at a time. */
+  /** Reads all that is in the log, and marks what it makes invalid. Returns whether the engine could be reached. One at a time. */
   #sync(): Promise<boolean> {
     this.#syncing ??= this.#readAll().finally(() => {
       this.#syncing = undefined;
@@ -177,79 +233,124 @@ export class MessageLog {
   }
 
   async #readAll(): Promise<boolean> {
+    const begunAt = this.#options.clock.now();
     try {
-      while (await this.#readPage());
+      while (await this.#readPage(begunAt));
     } catch {
       this.#setAway();
       return false;
     }
-    if (this.#isAway) await this.#return();
+    if (this.#isAway) this.#return();
     return true;
   }
 
-  /** Reads and applies the next messages. Returns whether there may be more, or this member has to show that it has applied them. */
-  async #readPage(): Promise<boolean> {
+  /** Reads the next messages, and marks what they make invalid. Returns whether there may be more. */
+  async #readPage(begunAt: number): Promise<boolean> {
     const { engine, keys, instance, clock } = this.#options;
     const readAt = clock.now();
-    const args = [instance, this.#applied ?? '', String(PAGE_SIZE)];
+    const told = this.#applied;
+    const args = [instance, this.#read?.id ?? '', told, String(PAGE_SIZE), randomBytes(8).toString('hex')];
     const reply = await withinTime(clock, ANSWER_MS, engine.run(syncScript, [keys.log, keys.members], args));
-    const { last, messages } = readPage(reply);
-    if (this.#applied === undefined) {
+    if (clock.now() > begunAt + MEMBER_MS) {
+      // This process was suspended, or is too slow to keep up: others did not wait for it.
+      throw new Error('The look at the log has taken too long.');
+    }
+    const { last, messages, isTold } = readPage(reply);
+    if (isTold) this.#told = told;
+    else this.#refusedAt = clock.now();
+    if (this.#read === undefined) {
       // Nothing is in memory yet, so earlier messages concern nothing here.
-      this.#applied = last;
-      this.#readAt = readAt;
-      return true;
-    }
-    const [first] = messages;
-    const hasGap = first === undefined ? last !== this.#applied : first.after !== this.#applied;
-    if (hasGap) {
-      this.#applied = last;
-      await this.#forgetAll();
-      return true;
-    }
-    for (const { id, from, text } of messages) {
-      if (from !== instance) await this.#applyText(text);
-      this.#applied = id;
-    }
+      this.#told = last.id;
+      this.#applied = last.id;
+      this.#read = last;
+    } else if (isGap(this.#read, last, messages[0])) {
+      this.#read = last;
+      this.#finish(all.map((news) => this.#options.apply(news)));
+    } else if (messages.length > 0) this.#mark(messages);
+    if (messages.length === PAGE_SIZE) return true;
     this.#readAt = readAt;
-    return messages.length > 0;
+    this.#memoryUntil = readAt + MEMORY_MS;
+    return false;
   }
 
-  async #applyText(text: string): Promise<void> {
-    let news: InvalidationMessage;
+  /** Marks what messages make invalid, all in one tick. */
+  #mark(messages: readonly LoggedMessage[]): void {
+    const { instance } = this.#options;
+    const others = messages.filter(({ from }) => from !== instance && from !== '');
+    this.#read = messages.at(-1)?.place;
+    this.#finish(others.flatMap(({ text }) => this.#applyText(text)));
+  }
+
+  /** Waits until the messages that were read are applied, and shows that to the others. No look at the log waits for it. */
+  #finish(applied: readonly Promise<void>[]): void {
+    const id = this.#read?.id ?? start;
+    this.#applying = Promise.all([this.#applying, ...applied]).then(async () => {
+      this.#applied = id;
+      await this.#syncing;
+      if (this.#told !== id && !this.#isAway && !this.#isClosed) void this.#sync();
+    });
+  }
+
+  #applyText(text: string): readonly Promise<void>[] {
+    const { apply } = this.#options;
     try {
-      news = JSON.parse(text) as InvalidationMessage;
+      return [apply(JSON.parse(text) as InvalidationMessage)];
     } catch {
       // Written by another program.
-      return await this.#forgetAll();
+      return all.map((news) => apply(news));
     }
-    await this.#options.apply(news);
   }
 
-  /** Forgets all that is in memory, and keeps running flights from being stored: some message was missed. */
-  async #forgetAll(): Promise<void> {
-    for (const news of all) await this.#options.apply(news);
+  #enqueue(queued: Queued): void {
+    this.#queue.push(queued);
+    if (this.#queue.length <= MAX_WAITING) return;
+    const dropped = this.#queue;
+    const settle = (id: string | undefined) => {
+      for (const each of dropped) each.settle(id);
+    };
+    this.#queue = all.map((news, at) => ({
+      text: JSON.stringify(news),
+      settle: at === all.length - 1 ? settle : () => {},
+    }));
   }
 
-  async #append(text: string): Promise<string> {
+  /** Appends what waits, in order, one batch after another. */
+  async #appendAll(): Promise<void> {
+    if (this.#isAppending) return;
+    this.#isAppending = true;
+    while (this.#queue.length > 0 && !this.#isClosed) {
+      const batch = this.#queue.splice(0, BATCH_SIZE);
+      try {
+        const id = await this.#append(batch.map(({ text }) => text));
+        for (const { settle } of batch) settle(id);
+      } catch {
+        this.#queue.unshift(...batch);
+        for (const { settle } of this.#queue) settle(undefined);
+        this.noteFailure();
+        this.#cancelRetry();
+        this.#cancelRetry = this.#options.clock.after(RETRY_MS, () => void this.#appendAll());
+        break;
+      }
+    }
+    this.#isAppending = false;
+  }
+
+  /** Appends messages, and returns the id of the last one. */
+  async #append(texts: readonly string[]): Promise<string> {
     const { engine, keys, instance, clock } = this.#options;
-    const appending = engine.run(appendScript, [keys.log], [String(KEPT_MESSAGES), instance, text]);
-    return String(await withinTime(clock, ANSWER_MS, appending));
+    const args = [String(KEPT_MESSAGES), instance, randomBytes(8).toString('hex'), ...texts];
+    return String(await withinTime(clock, ANSWER_MS, engine.run(appendScript, [keys.log], args)));
   }
 
-  #keep(text: string): undefined {
-    if (this.#waiting.length < MAX_WAITING) this.#waiting.push(text);
-    else this.#waiting = all.map((each) => JSON.stringify(each));
-  }
-
-  async #countBehind(id: string): Promise<number> {
+  /** Returns how many other members have not applied a message yet; undefined where the engine does not say. */
+  async #countBehind(id: string): Promise<number | undefined> {
     const { engine, keys, instance, clock } = this.#options;
     try {
       const args = [id, instance, String(MEMBER_MS)];
       return Number(await withinTime(clock, ANSWER_MS, engine.run(behindScript, [keys.members], args)));
     } catch {
       this.noteFailure();
-      return 0;
+      return undefined;
     }
   }
 
@@ -257,35 +358,51 @@ export class MessageLog {
     if (this.#isAway || this.#isClosed) return;
     this.#isAway = true;
     this.#options.onChange(true);
-    this.#distrust(this.#options.trustMs);
-  }
-
-  /** Empties the memory again and again until the engine is back: messages may be missed. */
-  #distrust(delayMs: number): void {
-    const { clock, trustMs, apply } = this.#options;
-    this.#cancelDistrust = clock.after(delayMs, () => {
-      void apply(emptied);
-      this.#distrust(Math.max(trustMs, LEAST_TRUST_MS));
-    });
-  }
-
-  /** The engine is back, and its messages have been applied. Appends what waited. */
-  async #return(): Promise<void> {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    try {
-      for (let text = waiting[0]; text !== undefined; text = waiting[0]) {
-        await this.#append(text);
-        waiting.shift();
-      }
-    } catch {
-      this.#waiting = [...waiting, ...this.#waiting];
-      return;
+    let currentAt = this.#readAt;
+    if (!this.isMemoryCurrent) {
+      // This process was suspended before it noticed the loss, and its connections may have ended for that: others have not waited for it.
+      for (const news of all) void this.#options.apply(news);
+      currentAt = this.#options.clock.now();
     }
+    this.#distrust(currentAt);
+  }
+
+  /**
+   * Lets memory answer for `trustMs` after it was last current, and then empties it, again and again until the engine is back: messages
+   * may be missed.
+   */
+  #distrust(currentAt: number): void {
+    const { clock, trustMs, apply } = this.#options;
+    const now = clock.now();
+    const isOver = currentAt + trustMs <= now;
+    if (isOver) void apply(emptied);
+    const from = isOver ? now : currentAt;
+    this.#memoryUntil = from + trustMs;
+    const delayMs = isOver ? Math.max(trustMs, LEAST_TRUST_MS) : this.#memoryUntil - now;
+    this.#cancelDistrust = clock.after(delayMs, () => this.#distrust(Number.NEGATIVE_INFINITY));
+  }
+
+  /** The engine is back, and what its messages make invalid is marked. Appends what waits. */
+  #return(): void {
     this.#isAway = false;
     this.#cancelDistrust();
     this.#options.onChange(false);
+    void this.#appendAll();
   }
+}
+
+/** The fault of an announcement that others may not have applied yet. */
+function untold(): StoreFault {
+  const message =
+    'Other nodes may not have applied it yet, because the engine has failed; they do when the engine is back.';
+  return new StoreFault('io', message);
+}
+
+/** Whether messages were lost between a message that was read and the first of the next ones. */
+function isGap(read: Place, last: Place, next: LoggedMessage | undefined): boolean {
+  if (next === undefined) return last.id !== read.id || last.epoch !== read.epoch;
+  // A log that could not be made yet has no epoch, and may have been lost since.
+  return next.after !== read.id || next.place.epoch !== read.epoch;
 }
 
 /** Empties the memory of a member. */
@@ -298,39 +415,76 @@ const start = '0-0';
 
 /** A message as the log has it. */
 interface LoggedMessage {
-  readonly id: string;
+  readonly place: Place;
   /** The id of the message before it. */
   readonly after: string;
-  /** The instance of the member that has sent it. */
+  /** The instance of the member that has sent it; empty in the message that makes the log. */
   readonly from: string;
   readonly text: string;
 }
 
-/** Reads the reply of `syncScript`. Throws where the stream has other content. */
-function readPage(reply: unknown): { readonly last: string; readonly messages: readonly LoggedMessage[] } {
-  const [last, entries] = reply as [unknown, readonly (readonly [unknown, readonly unknown[]])[]];
-  const messages = entries.map(([id, fields]) => {
-    const [, after, , from, , text] = fields.map(String);
-    return { id: String(id), after: after ?? '', from: from ?? '', text: text ?? '' };
-  });
-  return { last: String(last), messages };
+/** What one look at the log has found. */
+interface Page {
+  readonly last: Place;
+  readonly messages: readonly LoggedMessage[];
+  /** Whether the engine has taken that this member lives. */
+  readonly isTold: boolean;
 }
 
-/** Appends a message with the id of the one before it, and trims the log. */
-const appendScript = `
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
-local after = last[1] and last[1][1] or '${start}'
-return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'after', after, 'from', ARGV[2], 'news', ARGV[3])
+/** Reads the reply of `syncScript`. Throws where the stream has other content. */
+function readPage(reply: unknown): Page {
+  const [id, epoch, isTold, entries] = reply as [unknown, unknown, unknown, readonly (readonly [unknown, unknown])[]];
+  const messages = entries.map(([own, fields]) => {
+    const { after = '', from = '?', news: text = '', epoch: ownEpoch = '' } = fieldsOf(fields);
+    return { place: { id: String(own), epoch: ownEpoch }, after, from, text };
+  });
+  return { last: { id: String(id), epoch: String(epoch) }, messages, isTold: String(isTold) === '1' };
+}
+
+/** Returns the fields of an entry of a stream: names and values in turn. */
+function fieldsOf(list: unknown): Readonly<Record<string, string>> {
+  const texts = (list as readonly unknown[]).map(String);
+  return Object.fromEntries(texts.flatMap((name, at) => (at % 2 === 0 ? [[name, texts[at + 1] ?? '']] : [])));
+}
+
+/** Returns the id and the epoch of the last message of the log, in Lua. */
+const placeFunction = `
+local function place()
+  local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+  if not last then return nil, '' end
+  for i = 1, #last[2], 2 do
+    if last[2][i] == 'epoch' then return last[1], last[2][i + 1] end
+  end
+  return last[1], ''
+end
 `;
 
-/** Shows that a member lives and what it has applied. Returns the id of the last message, and the next messages for the member. */
-const syncScript = `
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
-local id = last[1] and last[1][1] or '${start}'
-local applied = ARGV[2] == '' and id or ARGV[2]
+/** Appends messages, each with the id of the one before it, and trims the log. Returns the id of the last one. */
+const appendScript = `${placeFunction}
+local id, epoch = place()
+if not id then id, epoch = '${start}', ARGV[3] end
+for i = 4, #ARGV do
+  id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'after', id, 'from', ARGV[2], 'news', ARGV[i], 'epoch', epoch)
+end
+return id
+`;
+
+/**
+ * Shows that a member lives and what it has applied, where the engine takes writes. Returns the last message, and the next messages for
+ * the member. A log that is not there is made, so that it is never empty: a member that has read the first message notices its loss.
+ */
+const syncScript = `${placeFunction}
+local id, epoch = place()
+if not id then
+  local made = redis.pcall('XADD', KEYS[1], '*', 'after', '${start}', 'from', '', 'news', '', 'epoch', ARGV[5])
+  if type(made) == 'string' then id, epoch = made, ARGV[5] else id = '${start}' end
+end
+local applied = ARGV[2] == '' and id or ARGV[3]
 local time = redis.call('TIME')
-redis.call('HSET', KEYS[2], ARGV[1], applied .. ' ' .. time[1] .. string.format('%03d', math.floor(time[2] / 1000)))
-return {id, redis.call('XRANGE', KEYS[1], '(' .. applied, '+', 'COUNT', ARGV[3])}
+local seen = applied .. ' ' .. time[1] .. string.format('%03d', math.floor(time[2] / 1000))
+local told = redis.pcall('HSET', KEYS[2], ARGV[1], seen)
+local from = ARGV[2] == '' and id or ARGV[2]
+return {id, epoch, type(told) == 'number' and 1 or 0, redis.call('XRANGE', KEYS[1], '(' .. from, '+', 'COUNT', ARGV[4])}
 `;
 
 /** Counts the other members that live and have not applied a message yet. Removes those that have not been seen for long. */

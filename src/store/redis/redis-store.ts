@@ -61,7 +61,7 @@ export interface EngineSharing {
   announce(change: StoreChange): Promise<void>;
   /** Returns the fencing number of the lease that this process has for a key; undefined where it has none. */
   fenceOf(key: string): number | undefined;
-  /** Resolves when this process has applied all that was announced before; undefined where it has. */
+  /** Resolves when this process has marked what all earlier announcements make invalid; undefined where it has. Never rejects. */
   current(): Promise<void> | undefined;
 }
 

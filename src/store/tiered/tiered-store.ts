@@ -33,13 +33,26 @@ export interface TieredStore extends Store {
   forget(change: StoreChange): void;
 }
 
+/** Until when memory may answer, where other machines change the store below. */
+export interface MemoryLease {
+  /** Whether memory may answer now. Asked for each hit. */
+  isMemoryCurrent(): boolean;
+  /** Resolves when memory has forgotten what was changed before the call, or that is not known; undefined where it has. Never rejects. */
+  current(): Promise<void> | undefined;
+}
+
 /**
  * Puts memory in front of a store, and takes the store over: all changes must go through the tiered store. An entry that the
  * store below evicts by itself may still be returned until it is opened; its blocks in memory are right. `now` returns epoch
- * milliseconds.
+ * milliseconds. Without a lease memory may always answer.
  */
-export function createTieredStore(memory: MemoryTier, store: Store, now: () => number): TieredStore {
-  return new MemoryBefore(memory, store, now);
+export function createTieredStore(
+  memory: MemoryTier,
+  store: Store,
+  now: () => number,
+  lease?: MemoryLease,
+): TieredStore {
+  return new MemoryBefore(memory, store, now, lease);
 }
 
 class MemoryBefore implements TieredStore {
@@ -48,28 +61,35 @@ class MemoryBefore implements TieredStore {
   readonly #memory: MemoryTier;
   readonly #store: Store;
   readonly #now: () => number;
+  readonly #lease: MemoryLease | undefined;
   readonly #blocks: TieredBlocks;
   readonly #absent: AbsentKeys;
   /** The look-ups in progress. A change removes the look-up of its key, whose result is then not kept. */
   readonly #finding = new Map<string, Promise<readonly StoredEntry[]>>();
 
-  constructor(memory: MemoryTier, store: Store, now: () => number) {
+  constructor(memory: MemoryTier, store: Store, now: () => number, lease?: MemoryLease) {
     this.blockSizeBytes = store.blockSizeBytes;
     this.maxEntryBytes = store.maxEntryBytes;
     this.#memory = memory;
     this.#store = store;
     this.#now = now;
+    this.#lease = lease;
     this.#blocks = new TieredBlocks(memory);
     this.#absent = new AbsentKeys(now);
   }
 
   peek(key: string): readonly StoredEntry[] | undefined {
+    if (this.#lease?.isMemoryCurrent() === false) return undefined;
     const cached = this.#memory.entriesOf(key);
     if (cached === undefined) return this.#store.peek(key)?.map((entry) => this.#wrap(entry));
     return cached.length === 1 && cached[0]?.pinnedUntil === undefined ? cached : findable(cached, this.#now);
   }
 
   async find(key: string): Promise<readonly StoredEntry[]> {
+    if (this.#lease?.isMemoryCurrent() === false) {
+      await this.#lease.current();
+      if (!this.#lease.isMemoryCurrent()) return await this.#findBelow(key);
+    }
     const cached = this.#inMemory(key) ?? (this.#absent.has(key) ? noEntries : undefined);
     return cached ?? this.#finding.get(key) ?? this.#findBelow(key);
   }
