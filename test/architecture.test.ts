@@ -427,7 +427,6 @@ const timed: Readonly<Record<string, string>> = {
   'embed/close.test.ts': 'polls in a program without imports',
   'faults/kill.test.ts': 'knows what the store must have written by the time of a kill',
   'fuzz/run.ts': 'a command that runs for as long as it is told',
-  'hostile/regular-expressions.test.ts': 'judges how time grows with a text',
   'reference/node-connection.ts': "a server's own time limit",
   'support/clocks/drip.ts': 'a peer whose slowness is the subject',
   'support/clocks/real-clock.ts': 'the clock of tests over sockets',
