@@ -172,11 +172,21 @@ describeWithEngine('a message', () => {
     expect(late.applied).toEqual([news('2')]);
   });
 
-  it('that is no message of Rangeway empties the memory', async () => {
-    const a = await join('a');
-    await engine.server.command('XADD', keys.log, '*', 'after', '0-0', 'from', 'x', 'news', '{');
-    await expect.poll(() => a.applied).toEqual(everything);
-  });
+  const foreign = ['{', 'null', '{"kind":"invalidated"}', '{"kind":"store","change":{"kind":"keys","keys":1}}'];
+  for (const text of foreign) {
+    it(`that is no message of Rangeway empties the memory: ${text}`, async () => {
+      const [a, b] = [await join('a'), await join('b')];
+      const [last] = (await engine.server.command('XREVRANGE', keys.log, '+', '-', 'COUNT', '1')) as [
+        [string, string[]],
+      ];
+      const epoch = last[1][last[1].indexOf('epoch') + 1] ?? '';
+      const parts = ['after', last[0], 'from', 'x', 'news', text, 'epoch', epoch];
+      await engine.server.command('XADD', keys.log, '*', ...parts);
+      await expect.poll(() => a.applied).toEqual(everything);
+      await b.log.announce(news('1'));
+      expect(a.applied.at(-1)).toEqual(news('1'));
+    });
+  }
 });
 
 describeWithEngine('a member that was cut off', () => {

@@ -1,5 +1,6 @@
 /** The store in an engine where the engine fails: full, read-only, paused, killed, flushed, evicting, damaged; and two stores in one engine. */
 
+import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/http/clock.ts';
 import type { RedisClient } from '../../src/store/redis/redis-client.ts';
@@ -195,6 +196,60 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
     expect(await store.find(key)).toEqual([]);
     expect(events).toMatchObject([{ level: 'warn', count: { damagedBlocks: 1 } }]);
     await expect.poll(() => server.command('EXISTS', entry)).toBe(0);
+  });
+
+  const encode = (generation: string, parts: readonly unknown[]) => {
+    const text = JSON.stringify(parts);
+    return `${crc32(`${key}\n${generation}\n${text}`)} ${text}`;
+  };
+  const fine = { status: 200, fields: [['a', 'b']], nominated: [], requestAt: 1, responseAt: 2 };
+  const malformed: readonly (readonly [string, readonly unknown[]])[] = [
+    ['a size that no body here has', ['', 1e11, fine, block]],
+    ['a size that is no number', ['', '1', fine, block]],
+    ['blocks of one byte', ['', 30_000, fine, 1]],
+    ['blocks of no byte', ['', 30_000, fine, 0]],
+    ['no metadata', ['', 1, null, block]],
+    ['no fields', ['', 1, { ...fine, fields: undefined }, block]],
+    ['fields that are no list', ['', 1, { ...fine, fields: { length: 1e9 } }, block]],
+    ['a field that begins another line', ['', 1, { ...fine, fields: [['a', 'b\r\nset-cookie: c']] }, block]],
+    ['a name that is no token', ['', 1, { ...fine, fields: [['a b', 'c']] }, block]],
+    ['a status that is none', ['', 1, { ...fine, status: 1e9 }, block]],
+    ['a time that is none', ['', 1, { ...fine, responseAt: 'now' }, block]],
+    ['tags that are no list', ['', 1, { ...fine, tags: 't' }, block]],
+  ];
+  for (const [name, parts] of malformed) {
+    it(`finds no entry with ${name} that another program has written with a right checksum`, async () => {
+      const { store } = await open({ prefix: 'p:' });
+      const { generation } = await storeSample(store, sample);
+      const other = { ...sample, key: 'other' };
+      await storeSample(store, other);
+      const { entry } = createRedisKeys('p:').of(key);
+      await server.command('HSET', entry, `r:${generation}`, encode(generation, parts));
+      const { entries } = await store.list({ kind: 'prefix', prefix: '' }, 10);
+      expect(entries.map((each) => each.key)).toEqual(['other']);
+      expect(await store.find(key)).toEqual([]);
+    });
+  }
+
+  it('removes by prefix what a machine with a larger limit has stored, although it does not find it', async () => {
+    const large = await open({ prefix: 'p:' });
+    await storeSample(large.store, sample);
+    const small = await open({ prefix: 'p:', maxEntryBytes: 1000 });
+    expect(await small.store.find(key)).toEqual([]);
+    await small.store.removePrefixed('https:');
+    expect(await large.store.find(key)).toEqual([]);
+  });
+
+  it('lists the other entries where the key of one has a value that is no entry', async () => {
+    const { store } = await open({ prefix: 'p:' });
+    await storeSample(store, sample);
+    await storeSample(store, { ...sample, key: 'other' });
+    const { entry } = createRedisKeys('p:').of(key);
+    await server.command('DEL', entry);
+    await server.command('SET', entry, 'no entry');
+    const { entries } = await store.list({ kind: 'prefix', prefix: '' }, 10);
+    expect(entries.map((each) => each.key)).toEqual(['other']);
+    expect(await store.find(key)).toEqual([]);
   });
 
   it('removes what a machine with another size of blocks has stored, and says why', async () => {

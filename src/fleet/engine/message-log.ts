@@ -19,7 +19,7 @@
 import { randomBytes } from 'node:crypto';
 import type { InvalidationMessage } from '../../cache/fleet.ts';
 import type { Clock } from '../../http/clock.ts';
-import { StoreFault } from '../../store/store.ts';
+import { type StoreChange, StoreFault } from '../../store/store.ts';
 import { type FleetEngine, withinTime } from './fleet-engine.ts';
 
 /** Number of messages that the log keeps, about. */
@@ -292,13 +292,9 @@ export class MessageLog {
   }
 
   #applyText(text: string): readonly Promise<void>[] {
-    const { apply } = this.#options;
-    try {
-      return [apply(JSON.parse(text) as InvalidationMessage)];
-    } catch {
-      // Written by another program.
-      return all.map((news) => apply(news));
-    }
+    const news = readMessage(text);
+    // Written by another program, or a later release.
+    return (news === undefined ? all : [news]).map((each) => this.#options.apply(each));
   }
 
   #enqueue(queued: Queued): void {
@@ -403,6 +399,40 @@ function isGap(read: Place, last: Place, next: LoggedMessage | undefined): boole
   if (next === undefined) return last.id !== read.id || last.epoch !== read.epoch;
   // A log that could not be made yet has no epoch, and may have been lost since.
   return next.after !== read.id || next.place.epoch !== read.epoch;
+}
+
+/** Returns a message of the log; undefined where it has another form than members write. */
+function readMessage(text: string): InvalidationMessage | undefined {
+  try {
+    const news = JSON.parse(text) as InvalidationMessage;
+    const isRight = news.kind === 'store' ? isChange(news.change) : news.kind === 'invalidated' && isInvalidation(news);
+    return isRight ? news : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isChange(change: StoreChange): boolean {
+  switch (change.kind) {
+    case 'keys':
+      return isTexts(change.keys);
+    case 'tag':
+      return typeof change.tag === 'string';
+    case 'prefix':
+      return typeof change.prefix === 'string';
+    default:
+      return change.kind === 'fresh';
+  }
+}
+
+function isInvalidation(news: Extract<InvalidationMessage, { kind: 'invalidated' }>): boolean {
+  const { keys, prefixes, tags, patterns = [], expiredAt = 0 } = news;
+  const areRight = [keys, prefixes, tags].every(isTexts) && Number.isFinite(expiredAt) && Array.isArray(patterns);
+  return areRight && patterns.every(({ start, rest }) => isTexts([start, rest]));
+}
+
+function isTexts(value: readonly unknown[]): boolean {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string');
 }
 
 /** Empties the memory of a member. */

@@ -1,6 +1,6 @@
 /**
- * What the engine keeps, as bytes: the records of generations, and blocks. Both have checksums: what does not match its checksum, or is
- * in a wrong place, counts as absent.
+ * What the engine keeps, as bytes: the records of generations, and blocks. Both have checksums: what does not match its checksum, is in
+ * a wrong place, or has another form than Rangeway writes counts as absent. Other programs can write to the engine too.
  */
 
 import { crc32 } from 'node:zlib';
@@ -98,8 +98,78 @@ function readRecord(
   const space = text.indexOf(' ');
   const json = text.slice(space + 1);
   if (space < 0 || text.slice(0, space) !== String(recordSum(key, generation, json))) return undefined;
-  const [variant, sizeBytes, metadata, blockSizeBytes] = JSON.parse(json) as [string, number, StoredResponse, number];
-  return { variant, sizeBytes, metadata, blockSizeBytes };
+  const parsed = parse(json);
+  if (!isList(parsed, () => true)) return undefined;
+  const [variant, sizeBytes, metadata, blockSizeBytes] = parsed;
+  if (typeof variant !== 'string' || !isCount(sizeBytes) || !isCount(blockSizeBytes)) return undefined;
+  return isStoredResponse(metadata) ? { variant, sizeBytes, metadata, blockSizeBytes } : undefined;
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The form of each part of `StoredResponse`. What must be there is in `required`. */
+const forms: Readonly<Record<keyof StoredResponse, (value: unknown) => boolean>> = {
+  status: (value) => isCount(value) && value >= 200 && value < 600,
+  fields: (value) => isList(value, isFieldLine),
+  nominated: (value) => isList(value, isNominated),
+  selected: (value) => isList(value, isNominated),
+  identity: (value) => isObject(value) && isText(value['digest']) && isList(value['names'], isText),
+  fragment: (value) =>
+    isObject(value) && isText(value['range']) && isCount(value['start']) && isCount(value['wholeBytes']),
+  requestAt: isTime,
+  responseAt: isTime,
+  ownEntityTag: isFieldText,
+  bodyDigest: isText,
+  isInvalid: (value) => value === true,
+  expiredAt: isTime,
+  tags: (value) => isList(value, isText),
+};
+const required: readonly (keyof StoredResponse)[] = ['status', 'fields', 'nominated', 'requestAt', 'responseAt'];
+
+function isStoredResponse(value: unknown): value is StoredResponse {
+  if (!isObject(value) || required.some((name) => value[name] === undefined)) return false;
+  return Object.entries(forms).every(([name, isRight]) => value[name] === undefined || isRight(value[name]));
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isList(value: unknown, isRight: (each: unknown) => boolean): value is readonly unknown[] {
+  return Array.isArray(value) && value.every(isRight);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+function isTime(value: unknown): value is number {
+  return Number.isFinite(value);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Whether a text can be the value of a field line (RFC 9110 §5.5): one with CR LF would begin another line. */
+function isFieldText(value: unknown): boolean {
+  return isText(value) && /^[\t -~\x80-\xff]*$/.test(value);
+}
+
+function isFieldLine(value: unknown): boolean {
+  if (!isList(value, isFieldText) || value.length !== 2) return false;
+  return /^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(String(value[0]));
+}
+
+function isNominated(value: unknown): boolean {
+  if (!isList(value, () => true) || value.length !== 2) return false;
+  return isText(value[0]) && (value[1] === null || isText(value[1]));
 }
 
 /** Size of the checksum after the bytes of a block. */

@@ -301,7 +301,7 @@ class RedisStore implements Store {
       this.#warn('a record of the store is damaged', `generation ${generation}`, 1);
       void this.removeEntry({ key, generation } as StoredEntry);
     }
-    const readable = generations.filter(({ blockSizeBytes }) => blockSizeBytes === this.blockSizeBytes);
+    const readable = generations.filter((each) => this.#isReadable(each));
     for (const { generation, blockSizeBytes } of generations) {
       if (blockSizeBytes === this.blockSizeBytes) continue;
       const advice = 'All machines that share a cache need the same store.blockSizeBytes';
@@ -312,6 +312,21 @@ class RedisStore implements Store {
       readable.map((each) => this.#entry(key, each)),
       now,
     );
+  }
+
+  /** Whether this process can read a generation: a machine with other limits, or another program, may have stored it. */
+  #isReadable({ blockSizeBytes, sizeBytes }: RecordedGeneration): boolean {
+    return blockSizeBytes === this.blockSizeBytes && sizeBytes <= this.maxEntryBytes;
+  }
+
+  /** Returns the hash of an entry as the engine has it; an empty one where the key has a value of another type. Rejects with `EngineFault`. */
+  async #readHash(entry: string): Promise<unknown> {
+    try {
+      return await this.#options.client.send(entry, ['HGETALL', entry], true);
+    } catch (error) {
+      if (error instanceof EngineFault && error.reason === 'refused') return [];
+      throw error;
+    }
   }
 
   /** Returns the header of a generation; undefined where it does not exist any more. Rejects with `EngineFault`. */
@@ -583,18 +598,20 @@ class RedisStore implements Store {
     bucket: number,
     names: readonly string[],
   ): Promise<readonly [bucket: number, found: readonly StoredEntry[], all: readonly StoredEntry[]]> {
-    const { client, keys, now } = this.#options;
+    const { keys, now } = this.#options;
     const lists = await Promise.all(
       names.map(async (key) => {
         const { entry } = keys.of(key);
-        const { generations } = readEntryHash(key, await client.send(entry, ['HGETALL', entry], true));
+        const { generations } = readEntryHash(key, await this.#readHash(entry));
         if (generations.length === 0) void this.#index.clean(choice, key);
         const chosen = generations.filter((each) => isChosenBy(choice, { key, metadata: each.metadata }));
-        return chosen.map((each) => this.#entry(key, each)).sort(byPlace);
+        const entriesOf = (some: readonly RecordedGeneration[]) =>
+          some.map((each) => this.#entry(key, each)).sort(byPlace);
+        const found = findable(entriesOf(chosen.filter((each) => this.#isReadable(each))), now);
+        return { found: found.toSorted(byPlace), all: entriesOf(chosen) };
       }),
     );
-    const all = lists.flat();
-    return [bucket, lists.flatMap((list) => findable(list, now).toSorted(byPlace)), all];
+    return [bucket, lists.flatMap(({ found }) => found), lists.flatMap(({ all }) => all)];
   }
 
   /** Notes a use of an entry, and extends the life of one that would end before long. */
