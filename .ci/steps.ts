@@ -44,6 +44,10 @@ function program(name: string, args: readonly string[], reportBy?: Step['reportB
   return { name, command: ['npm', 'run', '--silent', name, '--', ...args], ...(reportBy && { reportBy }) };
 }
 
+function node24(args: readonly string[]): Step {
+  return { name: 'node 24', command: ['bash', '.ci/node-24', ...args], reportBy: 'environment' };
+}
+
 const quick: Step = {
   name: 'npm test',
   command: ['npm', 'test', '--silent', '--', '--no-color'],
@@ -64,9 +68,18 @@ const lanes: readonly (readonly Step[])[] = [
     program('conformance', [], '--report'),
     tests('packages', ['--project', 'packages']),
     tests('clients', ['--project', 'tests', 'test/clients'], { RANGEWAY_CLIENTS: 'short' }),
+    tests('limits', ['--project', 'tests', 'test/hostile/regular-expressions', 'test/process/streams']),
     tests('random', ['--project', 'tests', 'test/scenario/random-'], { RANGEWAY_TEST_RUNS: '100' }),
     program('fuzz', ['--seconds', '10'], '--report'),
     program('planted', [], '--report'),
+    tests('wires', ['--project', 'http1', '--project', 'tls']),
+    node24([
+      'test/contract/disk-store',
+      'test/origin/undici-',
+      'test/wire/requests',
+      'test/wire/responses',
+      'test/wire/http2-re',
+    ]),
     { name: 'old node', command: ['bash', '.ci/old-node'] },
   ],
 ];
@@ -90,6 +103,13 @@ const allLanes: readonly (readonly Step[])[] = [
       }),
       maySkip: true,
     },
+    node24([
+      'test/origin',
+      'test/store',
+      'test/wire',
+      '--exclude',
+      'test/{origin/timeouts,store/{local-tier,redis-*,shared-*},wire/over-*}.test.ts',
+    ]),
     { name: 'old node', command: ['bash', '.ci/old-node'] },
   ],
 ];

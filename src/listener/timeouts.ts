@@ -168,7 +168,7 @@ export interface ConnectionSnapshot {
 type Passed = 'request' | 'quiet' | undefined;
 
 /** A client that has ended its side counts as gone where it gets nothing for this time, in milliseconds. */
-const halfClosedMs = 10_000;
+const halfClosedMs = 5_000;
 
 /** Time limits, as numbers of checks; Infinity for no limit. */
 export class Timeouts {

@@ -228,7 +228,7 @@ const table = {
     'error',
   ]),
   rangeway_collapsed_requests_total: counter(
-    'Requests that waited for an exchange that another request had started.',
+    'Requests that waited for an exchange that another request had started, or shared the next validation.',
     routed,
   ),
   rangeway_sent_bytes_total: counter('Body bytes sent to clients.', routed),
@@ -261,10 +261,11 @@ const table = {
     ['route', 'origin'],
     'max',
   ),
-  rangeway_origin_requests: gauge(
-    'Requests to an origin now: responses passed on (streams), taken into the store (fills), without a head (unanswered), or waiting for a connection.',
-    ['route', 'origin', 'use'],
-  ),
+  rangeway_origin_requests: gauge('Requests to an origin now, by `use`: `streams`, `fills`, `unanswered`, `waiting`.', [
+    'route',
+    'origin',
+    'use',
+  ]),
   rangeway_revalidations_total: counter('Validations of stored responses at origins, by result.', ['result']),
 
   rangeway_fills_running: gauge('Transfers from origins into the store (fills) that are running.'),

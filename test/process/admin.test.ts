@@ -76,7 +76,16 @@ describe('the admin listener', () => {
     await using server = await startConfigured(await newDirectory(), config, environment);
     const ask = await findAdmin(server);
     expect((await ask('GET', '/api/v1/origins')).json).toEqual({
-      origins: [{ route: 'films', url: `${origin.url}/`, worker: 1, health: 'well', ranges: 'unknown' }],
+      origins: [
+        {
+          route: 'films',
+          url: `${origin.url}/`,
+          worker: 1,
+          health: 'well',
+          ranges: 'unknown',
+          requests: { streams: 0, fills: 0, unanswered: 0, waiting: 0 },
+        },
+      ],
     });
     const shown = await ask('GET', '/api/v1/config');
     expect(shown.json).toMatchObject({

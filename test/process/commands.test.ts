@@ -161,6 +161,6 @@ describe('rangeway probe', () => {
     ]);
     origin.close().closeAllConnections();
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^in short {5}missing: ranges, validator, freshness$/m);
+    expect(stdout).toMatch(/^in short {5}missing: HEAD, ranges, validator, freshness$/m);
   });
 });

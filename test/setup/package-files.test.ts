@@ -29,6 +29,6 @@ describe('the files of the package', () => {
   });
 
   it('are started by the executable of the package', () => {
-    expect(programArguments()).toEqual([join(projectDirectory, 'bin/rangeway.js')]);
+    expect(programArguments()).toEqual(['--disable-sigusr1', join(projectDirectory, 'bin/rangeway.js')]);
   });
 });
