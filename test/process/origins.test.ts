@@ -173,7 +173,6 @@ const textOf = async (path: string) => {
   const { status, bytes } = await ask(path);
   return status === 200 ? bytes.toString() : String(status);
 };
-const authorityOf = (origin: TestOrigin) => new URL(origin.url).host;
 /** Waits for an `origin` line of the log about a route. */
 const logged = (route: string, message: string) =>
   rangeway.waitFor(new RegExp(`"event":"origin"[^\\n]*"route":"${route}"[^\\n]*${message}`));
