@@ -91,6 +91,8 @@ export interface Fleet {
    * `StoreFault` where one may: it applies the message later.
    */
   announce(news: InvalidationMessage): Promise<void>;
+  /** Whether unsafe requests are to be refused now, because the others could not be told. Absent where they never are. */
+  refusesUnsafe?(): boolean;
 }
 
 const freeLease: Lease = { release: () => undefined };

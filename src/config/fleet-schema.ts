@@ -1,4 +1,4 @@
-/** The options of several machines that share a store: where each is reached by the others, and how long its memory is trusted. */
+/** The options of several machines that share a store: where each is reached by the others, how long its memory is trusted, and what it does alone. */
 
 import * as z from 'zod';
 import { parseHostAndPort, parseListenAddress } from './address.ts';
@@ -38,6 +38,12 @@ export const fleetSchema = z
       .default(60)
       .describe(
         'While the engine is away, purges of other machines do not reach this one. Its memory goes on to answer for so long; then it is emptied, and again after each such time. 0 empties it as soon as the loss is noticed.',
+      ),
+    unsafeWhileAway: z
+      .enum(['forward', 'refuse'])
+      .default('forward')
+      .describe(
+        'What happens to PUT, POST, DELETE and other unsafe requests while the engine is away, so that other machines cannot be told what they invalidate. "forward": the origin gets them, Cache-Status says invalidation-pending, and the others are told when the engine is back. "refuse": 503 with Retry-After.',
       ),
   })
   .describe('Several machines that share a store of type "redis".');

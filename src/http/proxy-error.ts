@@ -296,6 +296,12 @@ export const errorKinds = {
     proxyStatus: 'proxy_internal_error',
     sentence: 'The proxy has too many connections and files open.',
   },
+  others_unreachable: {
+    status: 503,
+    source: 'store',
+    proxyStatus: 'proxy_internal_error',
+    sentence: 'The other nodes of this cache cannot be told of a change now.',
+  },
   internal: {
     status: 500,
     source: 'internal',

@@ -16,7 +16,7 @@ export async function openEngineFleet(
   resources: AsyncDisposableStack,
 ): Promise<EngineFleet | undefined> {
   if (store.type !== 'redis') return undefined;
-  const { listen, advertise, memoryWhileAwaySeconds } = stated ?? defaultFleet;
+  const { listen, advertise, memoryWhileAwaySeconds, unsafeWhileAway } = stated ?? defaultFleet;
   // Connections of its own: a lease does not wait for blocks that are on their way.
   const { client, keys } = await openRedisEngine(store, emit);
   resources.defer(() => client.close());
@@ -27,6 +27,7 @@ export async function openEngineFleet(
     listen: { host: listen?.host, port: listen?.port ?? 0 },
     advertise,
     trustMs: secondsToMs(memoryWhileAwaySeconds),
+    refusesUnsafe: unsafeWhileAway === 'refuse',
     clock: backgroundClock,
     emit,
   });

@@ -231,7 +231,7 @@ describe('the options of a fleet', () => {
 
   it('have defaults, and addresses without a host or a port', () => {
     expect(configOf({ routes, store: { type: 'redis' } }).fleet).toBeUndefined();
-    expect(fleetOf({})).toEqual({ memoryWhileAwaySeconds: 60 });
+    expect(fleetOf({})).toEqual({ memoryWhileAwaySeconds: 60, unsafeWhileAway: 'forward' });
     expect(fleetOf({ listen: '7400' })).toMatchObject({ listen: { host: undefined, port: 7400 } });
     expect(fleetOf({ listen: '[fd00::5]:0' })).toMatchObject({ listen: { host: 'fd00::5', port: 0 } });
     expect(fleetOf({ advertise: 'node-1.internal' })).toMatchObject({

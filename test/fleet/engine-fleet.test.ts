@@ -73,6 +73,7 @@ async function join(): Promise<Member> {
     listen: { host: undefined, port: 0 },
     advertise: undefined,
     trustMs: 60_000,
+    refusesUnsafe: false,
     clock: backgroundClock,
     emit: (event) => events.push(event),
   });

@@ -74,11 +74,13 @@ async function read(
   machine: Machine,
   path: string,
   fields: Readonly<Record<string, string>> = {},
-): Promise<{ status: number; text: string; cacheStatus: string }> {
-  const request = get(machine.url + path, { agent: false, headers: { ...headers, ...fields } });
+  method = 'GET',
+): Promise<{ status: number; text: string; cacheStatus: string; retryAfter: string | undefined }> {
+  const request = get(machine.url + path, { method, agent: false, headers: { ...headers, ...fields } });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   const text = (await buffer(response)).toString('latin1');
-  return { status: response.statusCode ?? 0, text, cacheStatus: String(response.headers['cache-status']) };
+  const { 'cache-status': cacheStatus, 'retry-after': retryAfter } = response.headers;
+  return { status: response.statusCode ?? 0, text, cacheStatus: String(cacheStatus), retryAfter };
 }
 
 const isAway = /the engine of the store is away/;
@@ -326,6 +328,44 @@ describeWithEngine('a purge that is answered while a machine returns', () => {
   });
 });
 
+describeWithEngine('an unsafe request to a machine that is cut off', () => {
+  it('is answered with a pending invalidation, which the others apply when the machine is back', async () => {
+    await using engine = await startRedisServer();
+    await using relay = await openTcpRelay(engine.port);
+    let text = 'old';
+    await using origin = await openTextOrigin(() => text);
+    const near = await start(origin.url, at(engine.port));
+    const far = await start(origin.url, at(relay.port));
+    expect((await read(near, '/page')).text).toBe('old');
+    relay.cut();
+    await far.waitFor(isAway);
+    text = 'new';
+    const changed = await read(far, '/page', {}, 'PUT');
+    expect([changed.status, changed.cacheStatus]).toEqual([200, expect.stringContaining('invalidation-pending')]);
+    expect((await read(near, '/page')).text).toBe('old');
+    relay.heal();
+    await until('the others are told', async () => (await read(near, '/page')).text === 'new');
+    expect((await read(far, '/page', {}, 'PUT')).cacheStatus).not.toContain('pending');
+  });
+
+  it('is refused where the operator wants that, until the machine is back', async () => {
+    await using engine = await startRedisServer();
+    await using relay = await openTcpRelay(engine.port);
+    await using origin = await openTextOrigin(() => 'text');
+    const far = await start(origin.url, at(relay.port), { fleet: { unsafeWhileAway: 'refuse' } });
+    expect((await read(far, '/page', {}, 'DELETE')).status).toBe(200);
+    relay.cut();
+    await far.waitFor(isAway);
+    const asked = origin.asked();
+    const refused = await read(far, '/page', {}, 'DELETE');
+    expect([refused.status, refused.retryAfter, origin.asked()]).toEqual([503, '1', asked]);
+    expect((await read(far, '/page')).status).toBe(200);
+    relay.heal();
+    await far.waitFor(isBack);
+    expect((await read(far, '/page', {}, 'DELETE')).status).toBe(200);
+  });
+});
+
 describeWithEngine('an engine that takes no writes', () => {
   const states: readonly (readonly [string, readonly string[], readonly string[]])[] = [
     ['is full', ['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0']],
@@ -430,6 +470,8 @@ interface TextOrigin extends AsyncDisposable {
   readonly url: string;
   /** The number of slow files whose second half was not sent yet. */
   held(): number;
+  /** The number of requests. */
+  asked(): number;
 }
 
 /**
@@ -438,7 +480,9 @@ interface TextOrigin extends AsyncDisposable {
  */
 async function openTextOrigin(text: () => string, going?: Promise<void>): Promise<TextOrigin> {
   let held = 0;
+  let asked = 0;
   const server = createServer(({ url = '' }, response) => {
+    asked += 1;
     response.writeHead(200, { 'cache-control': 'max-age=3600', 'surrogate-key': 'pages' });
     if (!url.startsWith('/slow')) return void response.end(text());
     held += 1;
@@ -453,6 +497,7 @@ async function openTextOrigin(text: () => string, going?: Promise<void>): Promis
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     held: () => held,
+    asked: () => asked,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await once(server.close(), 'close');

@@ -55,9 +55,10 @@ export class Pass {
     this.#note(inquiry, reason, received);
     // A response to HEAD is about what a GET has stored, unless the route or a range in another unit says otherwise.
     const isHead = method === 'HEAD' && forwardReason !== 'bypass' && !reason.startsWith('range-');
-    await this.#takeEffect(inquiry, isHead, received);
+    const isDone = await this.#takeEffect(inquiry, isHead, received);
     const relay = { ...received, evaluated: true };
-    return relayAnswer(isHead ? await this.#completeHead(inquiry, relay) : relay, forwardReason, reason);
+    const completed = isHead ? await this.#completeHead(inquiry, relay) : relay;
+    return withEffect(relayAnswer(completed, forwardReason, reason), isDone);
   }
 
   /** Adds a known Content-Length to the response to a HEAD, and whether the response to a GET may be stored. */
@@ -81,13 +82,13 @@ export class Pass {
     const effect = this.#takeEffect(inquiry, false, received);
     // Watching starts after the POST's own invalidation, which must not count.
     using since = this.#flights.recordInvalidations(inquiry.key);
-    await effect;
+    const isDone = await effect;
     // With the lease, requests of other processes can join the flight. Without it, the response is stored all the same.
     const asked = posted && this.#context.fleet.acquire(inquiry.key, tether.signal);
     const right = asked instanceof Promise ? await asked.catch(() => undefined) : asked;
     try {
       if (posted === undefined || isOutdated || since.isRevokedFor(tags)) {
-        return relayAnswer({ ...received, evaluated: true }, 'method', 'method');
+        return withEffect(relayAnswer({ ...received, evaluated: true }, 'method', 'method'), isDone);
       }
       // The fill goes on when the client leaves.
       tether.release();
@@ -97,7 +98,7 @@ export class Pass {
         (clearance) => onPostedResponse(this.#context, posted, received, clearance),
         { leader: new RequestMatcher(posted) },
       );
-      return answerPosted(await flight.lead(inquiry));
+      return withEffect(answerPosted(await flight.lead(inquiry)), isDone);
     } finally {
       if (right?.kind === 'ours') right.lease.release();
     }
@@ -111,6 +112,9 @@ export class Pass {
 
   async #ask(inquiry: Inquiry, signal: AbortSignal): Promise<Received> {
     const { request, originTarget, origin, onInterim } = inquiry;
+    if (!isSafeMethod(request.method) && this.#context.fleet.refusesUnsafe?.() === true) {
+      throw new ProxyError('others_unreachable', { fields: [['retry-after', '1']] });
+    }
     const requestAt = this.#context.clock.now();
     const charged = chargeTo(inquiry);
     const ask = (fields: Fields) =>
@@ -132,17 +136,26 @@ export class Pass {
     return { response, requestAt, responseAt: this.#context.clock.now(), charged };
   }
 
-  /** Invalidates after an unsafe method (RFC 9111 §4.4); updates the stored response to GET after a HEAD (§4.3.5). */
-  async #takeEffect(inquiry: Inquiry, isHead: boolean, received: Received): Promise<void> {
+  /**
+   * Invalidates after an unsafe method (RFC 9111 §4.4); updates the stored response to GET after a HEAD (§4.3.5). Returns whether the
+   * invalidation holds in all processes.
+   */
+  async #takeEffect(inquiry: Inquiry, isHead: boolean, received: Received): Promise<boolean> {
     const { method } = inquiry.request;
     try {
-      if (!isSafeMethod(method)) await invalidate(this.#context, this.#flights, inquiry, received.response);
       if (isHead) await learnFromHead(this.#context, this.#flights, inquiry, received);
+      if (isSafeMethod(method)) return true;
+      return await invalidate(this.#context, this.#flights, inquiry, received.response);
     } catch (thrown) {
       received.response.body.close();
       throw thrown;
     }
   }
+}
+
+/** Says in Cache-Status (RFC 9211 §2.7) where what an unsafe method invalidates may still be served by other processes. */
+function withEffect(answer: Answer, isDone: boolean): Answer {
+  return isDone ? answer : { ...answer, status: { ...answer.status, detail: 'invalidation-pending' } };
 }
 
 const rangeFields = new Set(['range', 'if-range']);

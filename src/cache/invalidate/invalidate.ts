@@ -19,7 +19,8 @@ interface Invalid {
 
 /**
  * Removes the entries that the response to an unsafe method invalidates, and keeps running flights for them from being stored or
- * joined, in all processes. Once the promise has resolved, no later request gets what was stored or requested before the call.
+ * joined, in all processes. Returns true where no later request gets what was stored or requested before the call; false where other
+ * processes are told later, or the store removes it later.
  *
  * The steps are those of a purge: flights first, so that none stores anything after the removal, and at the end again, because
  * meanwhile a request may have begun to complete or validate an entry that was still stored.
@@ -29,7 +30,7 @@ export async function invalidate(
   flights: Flights,
   { request, keysOf, uriOrigin }: Inquiry,
   response: OriginResponse,
-): Promise<void> {
+): Promise<boolean> {
   const targets = targetsToInvalidate({ ...request, response });
   const named = targets.map(keysOf).filter((each) => each !== undefined);
   // A URI is the same resource in all its spellings (RFC 9110 §4.2.3).
@@ -37,32 +38,36 @@ export async function invalidate(
   const spellings = [...new Set(named.map(({ normalKey }) => spellingTag(normalKey)))];
   const groups = groupsToInvalidate({ ...request, response }).map((group) => groupTag(uriOrigin, group));
   const tags = [...groups, ...spellings];
-  if (keys.length + tags.length === 0) return;
+  if (keys.length + tags.length === 0) return true;
   const news = { kind: 'invalidated', keys, prefixes: [], tags } as const;
   const announce = () => unlessOwed(fleet.announce(news));
-  await Promise.all([invalidateRunning(flights, news), announce()]);
-  await remove(store, { keys, tags });
+  const [wasTold] = await Promise.all([announce(), invalidateRunning(flights, news)]);
+  const isRemoved = await remove(store, { keys, tags });
   // The response to this very request may be stored: it is no flight yet.
   flights.invalidateFlights(keys, tags);
-  await Promise.all([flights.settled(), announce()]);
+  const [isTold] = await Promise.all([announce(), flights.settled()]);
+  return wasTold && isRemoved && isTold;
 }
 
-async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {
-  await Promise.all([
+async function remove(store: Store, { keys, tags }: Invalid): Promise<boolean> {
+  const removals = await Promise.all([
     ...keys.map((key) => unlessOwed(store.removeKey(key))),
     ...tags.map((tag) => unlessOwed(store.removeTagged(tag))),
   ]);
+  return removals.every((isDone) => isDone);
 }
 
 /**
  * A store that cannot remove now does it later, and finds nothing until then; a process that cannot be told now is told later. The
- * response to the unsafe method need not fail.
+ * response to the unsafe method need not fail. Returns whether it is done.
  */
-async function unlessOwed(step: Promise<unknown>): Promise<void> {
+async function unlessOwed(step: Promise<unknown>): Promise<boolean> {
   try {
     await step;
+    return true;
   } catch (error) {
     if (!(error instanceof StoreFault)) throw error;
+    return false;
   }
 }
 

@@ -43,6 +43,8 @@ export interface EngineFleetOptions {
   readonly advertise: { readonly host: string; readonly port: number | undefined } | undefined;
   /** How long memory answers while the engine is away, before it is emptied. In milliseconds. */
   readonly trustMs: number;
+  /** Whether unsafe requests are refused while the engine is away: other members cannot be told what they invalidate. */
+  readonly refusesUnsafe: boolean;
   /** Milliseconds that never go back. */
   readonly clock: Clock;
   readonly emit: Emit;
@@ -120,6 +122,7 @@ class Member implements EngineFleet {
       acquire: (key, signal, lost) => this.#client.acquire(key, signal, lost),
       hold: (key) => this.#client.hold(key),
       announce: (news) => this.#log.announce(news),
+      refusesUnsafe: () => options.refusesUnsafe && this.#log.isAway,
     };
     this.sharing = {
       announce: async (change) => void (await this.#log.append({ kind: 'store', change })),
