@@ -116,6 +116,8 @@ export interface FillPolicy {
   /** See `Outlook`. A fill brings at most this many present bytes once more, rather than end before them. */
   readonly seekAheadBytes: number;
   readonly seekAheadMs: number;
+  /** How long a fill that is to end because its readers have left waits for one that returns, in milliseconds. */
+  readonly returnMs: number;
   /**
    * How an open-ended range is fetched where the origin supports ranges: as the client reads, by spans that grow or by one request
    * that is ended when the client leaves (see `RangeSupport.mayJoinParts`); or as a whole.

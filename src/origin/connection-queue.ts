@@ -144,13 +144,15 @@ export class ConnectionQueue {
   }
 
   /**
-   * Has a spare request give up its connection to a request of `client` that waits: the latest one, which brings the bytes that are
-   * needed last. One of the client itself where the share of the client is used up.
+   * Has a transfer give up its connection to a request of `client` that waits: one that nobody reads any more, otherwise the latest
+   * spare one, which brings the bytes that are needed last. One of the client itself where the share of the client is used up.
    */
   needOne(client: Client): void {
     const isOwn = client !== undefined && this.#heldBy(client) >= this.#rules.perClient();
     if (!isOwn && !this.#isFull) return;
-    const place = [...this.#spare].findLast(({ holder }) => !isOwn || holder === client);
+    const mayBe = ({ holder }: Place) => !isOwn || holder === client;
+    const unread = [...this.#running].find((place) => place.isUnread && mayBe(place));
+    const place = unread ?? [...this.#spare].findLast(mayBe);
     if (place === undefined) return;
     this.#spare.delete(place);
     place.giveUp();
@@ -305,7 +307,12 @@ class Place implements Turn {
     send?.(error);
   }
 
-  /** Asks a spare request to give up its connection. */
+  /** Whether it holds its connection for a transfer that nobody reads any more. */
+  get isUnread(): boolean {
+    return this.#charged?.isSpare !== true && this.#charged?.onNeeded !== undefined;
+  }
+
+  /** Asks a transfer to give up its connection. */
   giveUp(): void {
     this.#charged?.onNeeded?.();
   }

@@ -25,8 +25,11 @@ export interface ChargedClients {
    * or fails with `origin_busy`.
    */
   readonly isSpare?: boolean;
-  /** Called when a request that is not spare waits for the connection of this spare transfer, which should end soon. */
-  readonly onNeeded?: () => void;
+  /**
+   * Called when another request waits for the connection of this transfer, which should end soon. Spare transfers have it, and those
+   * that nobody reads any more.
+   */
+  onNeeded?: (() => void) | undefined;
   /** Called with each further client that wants the transfer. Set by the connection queue while the request waits there. */
   onWanted?: ((client: string) => void) | undefined;
 }

@@ -166,6 +166,9 @@ const FORGET_ABILITY_MS = 10 * 60 * 1000;
 /** A reader waits for a transfer that reaches its position within this time, in milliseconds. */
 const SEEK_AHEAD_MS = 500;
 
+/** A transfer whose clients have left waits this long for one that returns, in milliseconds: some round trips and a TLS handshake. */
+const RETURN_MS = 500;
+
 /** A route, and its origins, which have to be closed. */
 interface OpenedRoute {
   readonly route: Route;
@@ -246,7 +249,7 @@ function countExchanges(origin: Origin, { origin: { connections, alternatives },
   return { load: new CountedOrigin(origin), mostExchanges: fills > 0 ? Math.min(fills, most) : most };
 }
 
-function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
+function fillPolicy({ fill, origin, limits }: RouteConfig): FillPolicy {
   const { onAbort, finishMaxLeftBytes, finishMaxSizeBytes, finishMaxPerClient, complete, completeBelowBytes } = fill;
   return {
     onAbort,
@@ -256,6 +259,8 @@ function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
     complete: complete === 'whenSmaller' ? { smallerThanBytes: completeBelowBytes } : complete,
     seekAheadBytes: origin.seekAheadBytes,
     seekAheadMs: SEEK_AHEAD_MS,
+    // A transfer that waits counts for these limits, and the client's next request would be refused.
+    returnMs: limits.fills > 0 || limits.fillsPerClient > 0 ? 0 : RETURN_MS,
     openRanges: fill.openRanges,
     headLength: fill.headLength,
     resumeAttempts: fill.resumeAttempts,

@@ -11,6 +11,7 @@ const policy: FillPolicy = {
   headLength: 'origin',
   seekAheadBytes: 0,
   seekAheadMs: 0,
+  returnMs: 0,
   resumeAttempts: 0,
   parallel: undefined,
 };

@@ -24,7 +24,7 @@ function setUp(connections: number, perClient: number) {
     await Promise.resolve();
   };
   const want = (name: string, client: string) => charges.get(name)?.onWanted?.(client);
-  return { ask, leave, want, begun, queue };
+  return { ask, leave, want, begun, queue, charges };
 }
 
 /** In a story, `a1` joins the queue, and `!a1` is over or leaves. `begun` lists the requests that have begun in the end. */
@@ -101,6 +101,38 @@ describe('a spare request', () => {
     await leave('a1');
     for (const name of ['a2', 'a3', 'a4']) ask(name);
     expect(needed).toEqual([]);
+  });
+});
+
+describe('a transfer that nobody reads any more', () => {
+  it('gives up its connection before a spare one does, once and for a request that needs it', () => {
+    const { ask, charges } = setUp(3, 3);
+    const needed: string[] = [];
+    ask('s1', { isSpare: true, onNeeded: () => needed.push('s1') });
+    ask('a1');
+    ask('b1');
+    const charged = charges.get('a1') as ChargedClients;
+    charged.onNeeded = () => {
+      needed.push('a1');
+      charged.onNeeded = undefined;
+    };
+    expect(needed).toEqual([]);
+    ask('c1');
+    expect(needed).toEqual(['a1']);
+    ask('c2');
+    expect(needed).toEqual(['a1', 's1']);
+  });
+
+  it('keeps its connection while the share of another client is used up', () => {
+    const { ask, charges } = setUp(10, 1);
+    const needed: string[] = [];
+    ask('a1');
+    ask('b1');
+    Object.assign(charges.get('a1') as ChargedClients, { onNeeded: () => needed.push('a1') });
+    ask('b2');
+    expect(needed).toEqual([]);
+    ask('a2');
+    expect(needed).toEqual(['a1']);
   });
 });
 

@@ -108,3 +108,62 @@ describe('a fill that ends with its last reader', () => {
     expect(await coming.bytes()).toEqual(Buffer.from(whole));
   });
 });
+
+describe('a fill whose rest could be requested again', () => {
+  const part = { 'content-range': `bytes 0-${size - 1}/${size}`, 'content-length': String(size), ...fields };
+
+  /** Begins a fill, and has its only client leave within the first block. */
+  async function beginAndLeave() {
+    proxy = createWholeProxy({ originRanges: 'always', fill: { onAbort: 'stop', returnMs: 500 } });
+    const client = proxy.send({ fields: { range: 'bytes=0-' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ status: 206, fields: part });
+    await exchange.send(whole.subarray(0, 100));
+    await client.readUntil(100);
+    await client.leave();
+    await turn();
+    return exchange;
+  }
+
+  it('waits a moment for a client that returns, without reading further', async () => {
+    const exchange = await beginAndLeave();
+    // A chunk that was asked for before is taken; then the connection fills up.
+    void exchange.send(whole.subarray(100, 200));
+    let isTaken = false;
+    void exchange.send(whole.subarray(200)).then(() => {
+      isTaken = true;
+    });
+    proxy.clock.advance(499);
+    await turn();
+    expect(isTaken).toBe(false);
+    expect(exchange.isClosed).toBe(false);
+    const again = proxy.send({ fields: { range: 'bytes=0-' } });
+    await again.readUntil(size);
+    exchange.end();
+    expect(await again.bytes()).toEqual(Buffer.from(whole));
+    expect(proxy.origin.requests).toBe(1);
+  });
+
+  it('ends when no client has returned within the moment', async () => {
+    const exchange = await beginAndLeave();
+    proxy.clock.advance(499);
+    await turn();
+    expect(exchange.isClosed).toBe(false);
+    proxy.clock.advance(1);
+    await turn();
+    expect(exchange.isClosed).toBe(true);
+  });
+
+  it('goes on for as long as a client that has returned reads it', async () => {
+    const exchange = await beginAndLeave();
+    const again = proxy.send({ fields: { range: 'bytes=50-' } });
+    await again.readUntil(50);
+    proxy.clock.advance(1000);
+    await turn();
+    expect(exchange.isClosed).toBe(false);
+    await exchange.send(whole.subarray(100));
+    exchange.end();
+    expect((await again.bytes()).length).toBe(size - 50);
+    expect(proxy.origin.requests).toBe(1);
+  });
+});

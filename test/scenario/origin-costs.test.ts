@@ -146,6 +146,41 @@ describe('an absent file at an origin with ranges', () => {
     expect(sentBytes).toBeLessThanOrEqual(1.05 * size);
   });
 
+  it('is asked for no byte twice by a browser that seeks: it drops each request and asks again some milliseconds later', async () => {
+    await proxy.close();
+    proxy = createWholeProxy({
+      originRanges: 'always',
+      fill: { openRanges: 'grow', seekAheadBytes: 8 * block, returnMs: 500 },
+    });
+    origin = createRangeOrigin(proxy.origin, whole);
+    void serve();
+    const last = size - 1;
+    // As Chromium reads a film whose index is at its start, with seeks to three quarters, a tenth, the end and the middle.
+    const seeks: readonly (readonly [first: number, last: number | undefined, readBytes: number])[] = [
+      [0, undefined, 20 * block],
+      [192 * block, last, 1000],
+      [192 * block, last, 3 * block],
+      [20 * block + 300, 192 * block - 1, 700],
+      [20 * block + 300, 192 * block - 1, 10 * block],
+      [195 * block, last, 100],
+      [248 * block + 5, last, size - 248 * block - 5],
+      [128 * block + 9, 192 * block - 1, 100],
+      [128 * block + 9, 192 * block - 1, 64 * block - 9],
+    ];
+    const read = new Set<number>();
+    for (const [first, end, readBytes] of seeks) {
+      const client = ask(`bytes=${first}-${end ?? ''}`);
+      await client.readUntil(readBytes);
+      await client.leave();
+      for (let byte = first; byte < first + readBytes; byte += 1) read.add(byte);
+      proxy.clock.advance(10);
+    }
+    const starts = origin.asked.map((asked) => /^bytes=(\d+)-/.exec(asked)?.[1]);
+    expect(new Set(starts).size).toBe(starts.length);
+    const seekCount = new Set(seeks.map(([first]) => first)).size;
+    expect(sentBytes).toBeLessThanOrEqual(1.05 * read.size + seekCount * (seekBytes + 2 * wireBytes));
+  });
+
   it('is requested at once for a range with an explicit end', async () => {
     await expectPart(ask(`bytes=2000-${size - 1000}`), 2000, size - 999, whole);
     expect(origin.asked).toEqual([`bytes=1024-${size - 1}`]);

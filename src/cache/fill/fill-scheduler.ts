@@ -120,6 +120,8 @@ export class FillScheduler implements FillHost {
   readonly #running = new Set<Fill>();
   /** Fills that go on unread, with the function that cancels the next look at each. */
   readonly #watched = new Map<Fill, () => void>();
+  /** Fills whose readers have left a moment ago, with the function that cancels the end of each. */
+  readonly #left = new Map<Fill, () => void>();
   /** Bytes that the origin has sent in fills that have ended. */
   #receivedBefore = 0;
   readonly #witness = new Witness();
@@ -307,8 +309,41 @@ export class FillScheduler implements FillHost {
       // Bytes that the store does not take are of no use later.
       const isOfUse = this.#host.keeper.isStoring && this.#decideUnread(fill) === 'finish';
       if (isOfUse && this.#mayGoOnUnread(fill)) this.#watch(fill);
+      else if (this.#mayWaitForReturn(fill)) this.#waitForReturn(fill);
       else this.#endUnread(fill);
     }
+  }
+
+  /** Whether an unread fill is worth its connection for a moment: a part of it has arrived, and the rest would be requested again. */
+  #mayWaitForReturn(fill: Fill): boolean {
+    const { policy, source } = this.#rules;
+    return policy.returnMs > 0 && fill.received > 0 && source.givesParts && this.#host.keeper.isStoring;
+  }
+
+  /**
+   * Keeps an unread fill for a moment, without reading from its connection. A browser that seeks drops its request, and asks for the
+   * same bytes again some milliseconds later. To end the first transfer would waste what the buffers of its connection hold, which
+   * may be several megabytes. It ends at once where another request needs the connection.
+   */
+  #waitForReturn(fill: Fill): void {
+    if (this.#left.has(fill)) return;
+    const cancel = this.#rules.clock.after(this.#rules.policy.returnMs, () => this.#endWait(fill));
+    this.#left.set(fill, cancel);
+    const onNeeded = () => this.#endWait(fill);
+    if (!fill.isPart) Object.assign(fill.charged, { onNeeded });
+  }
+
+  #endWait(fill: Fill): void {
+    if (!this.#forgetLeft(fill)) return;
+    if (this.isUnread(fill)) this.#endUnread(fill);
+    this.moved();
+  }
+
+  /** Returns whether the fill was waiting for a reader. */
+  #forgetLeft(fill: Fill): boolean {
+    this.#left.get(fill)?.();
+    if (!fill.isPart) fill.charged.onNeeded = undefined;
+    return this.#left.delete(fill);
   }
 
   #endUnread(fill: Fill): void {
@@ -447,6 +482,10 @@ export class FillScheduler implements FillHost {
   }
 
   isDue(fill: Fill): boolean {
+    if (this.#left.has(fill)) {
+      if (this.isUnread(fill)) return false;
+      this.#forgetLeft(fill);
+    }
     if (!this.#isPaced(fill) || this.isUnread(fill)) return true;
     const { blockSizeBytes, policy } = this.#rules;
     const sizes = { blockSizeBytes, seekAheadBytes: policy.seekAheadBytes };
@@ -634,6 +673,7 @@ export class FillScheduler implements FillHost {
     this.#running.delete(fill);
     this.#watched.get(fill)?.();
     this.#watched.delete(fill);
+    this.#forgetLeft(fill);
     this.#receivedBefore += fill.received;
     this.#rules.unread.forget(fill.charged.client, fill);
     const { received: bytes, resumptions, isPart } = fill;

@@ -12,6 +12,7 @@ export const quietFillPolicy: FillPolicy = {
   headLength: 'origin',
   seekAheadBytes: 2048,
   seekAheadMs: 0,
+  returnMs: 0,
   resumeAttempts: 0,
   parallel: undefined,
 };
