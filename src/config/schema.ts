@@ -215,9 +215,9 @@ const limits = z
         'The most connections at a time; more are closed at once. 0 sets no limit of its own. Each process keeps 1000 of its file descriptors for other uses, or half of them where it has fewer than 2000.',
       ),
     connectionsPerClient: countOption(0, 1_000_000)
-      .default(1000)
+      .optional()
       .describe(
-        'The most connections from one address at a time, not counting trusted proxies; more are closed at once. 0 sets no limit.',
+        'The most connections from one address at a time, not counting trusted proxies; more are closed at once. By default a quarter of those that each process accepts. 0 sets no limit.',
       ),
     streamsPerConnection: countOption(1, 10_000)
       .default(100)

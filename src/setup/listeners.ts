@@ -325,7 +325,7 @@ export function connectionRules(
   const most = Math.min(share, clientDescriptors(descriptors));
   return {
     connections: most === Number.POSITIVE_INFINITY ? 0 : most,
-    connectionsPerClient,
+    connectionsPerClient: connectionsPerClient ?? (most === Number.POSITIVE_INFINITY ? 0 : Math.ceil(most / 4)),
     isExempt: createPeerList(trustedProxies),
   };
 }

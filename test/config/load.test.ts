@@ -59,7 +59,6 @@ describe('checkConfig fills in', () => {
         minBytesPerSecond: 64,
         minUploadBytesPerSecond: 64,
         connections: 20_000,
-        connectionsPerClient: 1000,
         streamsPerConnection: 100,
         methods: [],
         upgrades: [],

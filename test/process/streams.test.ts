@@ -78,7 +78,6 @@ async function start(
     listen: '127.0.0.1:0',
     store: { type: 'memory' },
     log: { format: 'json' },
-    limits: { connectionsPerClient: 0 },
     ...more,
     routes: [{ origin: { url, ...originOptions } }],
   });

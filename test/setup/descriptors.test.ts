@@ -33,4 +33,12 @@ describe('the descriptors of a process', () => {
       });
     },
   );
+
+  it('give one client a quarter of the connections by default', () => {
+    const config = { limits: { connections: 20_000 }, trustedProxies: [] } as unknown as Parameters<
+      typeof connectionRules
+    >[0];
+    expect(connectionRules(config, 1, 1024)).toMatchObject({ connections: 512, connectionsPerClient: 128 });
+    expect(connectionRules(config, 1, unlimited)).toMatchObject({ connectionsPerClient: 5000 });
+  });
 });
