@@ -18,7 +18,7 @@ import { looksSigned, type QuerySelection } from '../semantics/query.ts';
 import { hasOtherUnit, parseRange, passedRange, type RangeSpec } from '../semantics/range.ts';
 import { decideStoring, type StoringDecision, type StoringInput, type StoringPolicy } from '../semantics/storing.ts';
 import { parseEntityTag, strongValidator } from '../semantics/validator.ts';
-import type { VariantPolicy } from '../semantics/vary.ts';
+import { hasLongSelection, type VariantPolicy } from '../semantics/vary.ts';
 
 /** The parts of a request that distinguish stored responses, besides the fields that Vary nominates. */
 interface KeyPolicy extends VariantPolicy {
@@ -230,7 +230,9 @@ export function decideStoringFor(
   { originFields, policy }: Pick<Inquiry, 'originFields' | 'policy'>,
   response: StoringInput['response'],
 ): StoringDecision {
-  return decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
+  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
+  const isLong = decision.kind === 'store' && hasLongSelection(response.fields, originFields, policy.key);
+  return isLong ? { kind: 'refuse', reason: 'vary-value' } : decision;
 }
 
 /** Fields that put conditions on a request (RFC 9110 §13.1). */
@@ -258,10 +260,10 @@ export function isHead({ request }: Pick<Inquiry, 'request'>): boolean {
   return request.method === 'HEAD';
 }
 
-/** Returns the fields that ask the origin for the whole current representation. */
-export function fillFields(originFields: Fields): Fields {
-  return withoutFields(originFields, selectingFields);
-}
+/** Returns the fields that ask the origin for the whole current representation: the same object for the same fields. */
+export const fillFields = memoizeByObject(
+  (originFields: Fields): Fields => withoutFields(originFields, selectingFields),
+);
 
 /**
  * Returns the fields of a pass. A Range of bytes is rewritten or left out by `passedRange`, so that no byte is requested twice; one in

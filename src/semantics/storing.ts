@@ -34,6 +34,7 @@ export type StoringRefusal =
   | 'authorization'
   | 'connection-auth'
   | 'vary-star'
+  | 'vary-value'
   | 'set-cookie'
   | 'stream'
   | 'provoked'

@@ -5,7 +5,7 @@
  */
 
 import { ownText } from '../bytes/own-memory.ts';
-import { memoizeByText } from '../http/collections.ts';
+import { memoizeByObject, memoizeByText } from '../http/collections.ts';
 import { type Fields, fieldLines, fieldValue, hasField, listMembers, trimWhitespace } from '../http/fields.ts';
 import type { NominatedField, StoredResponse } from '../http/stored-response.ts';
 import { type Cookie, parseCookies } from './cookies.ts';
@@ -43,24 +43,36 @@ export function nominatedFields(
 
 /** Checks whether a request has the values that the stored response was selected by. `*` never matches. */
 export function matchesNominated(nominated: readonly NominatedField[], request: Fields): boolean {
-  return nominated.every((field) => isPresented(field, request));
+  return nominated.every((field) => isPresented(field, presentedValue(request, field[0])));
 }
 
 /** Returns the names of the nominated fields whose values differ in this request; `*` always differs. */
 function differingFields(nominated: readonly NominatedField[], request: Fields): readonly string[] {
-  return nominated.filter((field) => !isPresented(field, request)).map(([name]) => name);
+  const presented = presentedIn(request);
+  return nominated.filter((field) => !isPresented(field, presented(field[0]))).map(([name]) => name);
 }
 
-function isPresented([name, value]: NominatedField, request: Fields): boolean {
+function isPresented(field: NominatedField, presented: string | null): boolean {
+  const [name, value] = field;
   // Stores of an earlier version contain members of Vary that are not field names.
-  return selectingName(name) !== '*' && isSameValue(name, value, presentedValue(request, name));
+  if (selectingName(name) === '*') return false;
+  return value === presented || (value !== null && presented !== null && renormalized(field) === presented);
 }
 
-/** A store outlives a version of the program: the stored value may be in an earlier normal form. */
-function isSameValue(name: string, stored: string | null, presented: string | null): boolean {
-  if (stored === presented) return true;
-  return stored !== null && presented !== null && normalValue(name, stored) === presented;
-}
+/**
+ * A store outlives a version of the program: a stored value may be in an earlier normal form. Formed once, because a look-up compares
+ * it with each value that differs.
+ */
+const renormalized = memoizeByObject(([name, value]: NominatedField) => normalValue(name, value ?? ''));
+
+/** Returns the values of a request, each normalised once, however many stored responses are compared with it. */
+const presentedIn = memoizeByObject((request: Fields) => {
+  const known: Record<string, string | null> = Object.create(null);
+  return (name: string): string | null => {
+    known[name] ??= presentedValue(request, name);
+    return known[name] ?? null;
+  };
+});
 
 /** Returns the name of a variant in the store: equal only for equal nominated fields, empty when there are none. */
 export function formatVariant(nominated: readonly NominatedField[]): string {
@@ -103,7 +115,37 @@ export function selectedValues(request: Fields, policy: VariantPolicy): readonly
  * selects. A response that was stored under another selection never matches.
  */
 export function matchesVariant(stored: Variant, request: Fields, policy: VariantPolicy): boolean {
-  return matchesNominated(stored.nominated, request) && isSame(stored.selected, selectedValues(request, policy));
+  const presented = presentedIn(request);
+  const isNominated = stored.nominated.every((field) => isPresented(field, presented(field[0])));
+  return isNominated && isSame(stored.selected, selectedIn(request, policy));
+}
+
+/** As `selectedValues`, but only once for all stored responses that are compared with a request: it has one policy. */
+function selectedIn(request: Fields, policy: VariantPolicy): ReturnType<typeof selectedValues> {
+  if (policy.fields.length === 0 && policy.cookies.length === 0) return undefined;
+  const last = lastSelected(request);
+  if (last.policy !== policy) Object.assign(last, { policy, values: selectedValues(request, policy) });
+  return last.values;
+}
+
+const lastSelected = memoizeByObject(
+  (_request: Fields): { policy?: VariantPolicy; values?: ReturnType<typeof selectedValues> } => ({}),
+);
+
+/** The longest value that a response is selected by, in characters. */
+const longestValue = 1024;
+
+/**
+ * Checks whether a response would be selected by a value that is longer than 1 KB: every further request for its URI would be
+ * compared with it, and no two clients are likely to send it.
+ */
+export function hasLongSelection(response: Fields, request: Fields, policy: VariantPolicy): boolean {
+  const names = [...varyNames(response), ...impliedVary(request, response)];
+  const isLong = (value: string | null | undefined) => (value?.length ?? 0) > longestValue;
+  return (
+    names.some((name) => isLong(fieldValue(request, name))) ||
+    selectedValues(request, policy)?.some(([, value]) => isLong(value)) === true
+  );
 }
 
 /** Returns the names that keep a stored response from a request, as `selectedValues` writes them; empty where the response matches. */

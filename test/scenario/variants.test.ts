@@ -173,6 +173,42 @@ describe('a client that asks for more and more variants', () => {
   });
 });
 
+describe('a variant that clients use', () => {
+  it('stays at the bound, and one that was not used for longer leaves', async () => {
+    const sentFor = (index: number) => ({ fields: { 'accept-language': `x-${index}` } });
+    for (let index = 0; index < 200; index += 1) {
+      await fetched(proxy, { fields: { ...fresh, vary: 'Accept-Language' } }, sentFor(index), bodyOf(index));
+    }
+    proxy.clock.advance(10_000);
+    expect(await (await reused(proxy, sentFor(0))).bytes()).toEqual(bodyOf(0));
+    await fetched(proxy, { fields: { ...fresh, vary: 'Accept-Language' } }, sentFor(200), bodyOf(200));
+    expect(await (await reused(proxy, sentFor(0))).bytes()).toEqual(bodyOf(0));
+    const { client } = await fetched(proxy, { fields: fresh }, sentFor(1), bodyOf(1));
+    expect(await client.field('cache-status')).toContain('fwd=vary-miss');
+  });
+});
+
+describe('a response that is selected by a long value', () => {
+  it.each([
+    ['a field that Vary names', { ...fresh, vary: 'X-Long' }, { 'x-long': 'x'.repeat(1025) }],
+    [
+      'Origin, which it repeats',
+      { ...fresh, 'access-control-allow-origin': 'x'.repeat(1025) },
+      { origin: 'x'.repeat(1025) },
+    ],
+  ])('(%s) is not stored, and those with short values still are', async (_name, response, request) => {
+    const { client } = await fetched(proxy, { fields: response }, { fields: request }, bodyOf(1));
+    expect(await client.field('cache-status')).toContain('vary-value');
+    await fetched(
+      proxy,
+      { fields: { ...fresh, vary: 'X-Long' } },
+      { fields: { 'x-long': 'x'.repeat(1024) } },
+      bodyOf(2),
+    );
+    expect(await (await reused(proxy, { fields: { 'x-long': 'x'.repeat(1024) } })).bytes()).toEqual(bodyOf(2));
+  });
+});
+
 describe('requests that wait for a response that may not be shared', () => {
   it.each([
     ['private', { 'cache-control': 'private' }],

@@ -131,3 +131,27 @@ describe('variantName', () => {
     );
   });
 });
+
+describe('the values of a request', () => {
+  it('are read once, however many stored responses are compared with it', () => {
+    let reads = 0;
+    const field: [string, string] = ['x-long', ''];
+    Object.defineProperty(field, 1, {
+      get: () => {
+        reads += 1;
+        return 'a ,b';
+      },
+    });
+    const policy = { fields: ['x-long'], cookies: [] };
+    const variants = Array.from({ length: 200 }, (_, index) => ({
+      nominated: [['x-long', `a,${index}`]] as const,
+      selected: [['x-long', index === 199 ? 'a,b' : `${index}`]] as const,
+    }));
+    const request = [field];
+    matchesVariant({ nominated: [['x-long', 'a,b']], selected: [['x-long', 'a,b']] }, request, policy);
+    const readsOfOne = reads;
+    expect(readsOfOne).toBeGreaterThan(0);
+    expect(variants.filter((variant) => matchesVariant(variant, request, policy))).toEqual([]);
+    expect(reads).toBe(readsOfOne);
+  });
+});

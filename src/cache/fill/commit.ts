@@ -53,7 +53,7 @@ export async function commit(
   const entry = confirmed ?? (await putInPlace(written, body, now));
   if (before.length >= MAX_BOUND_ENTRIES) {
     // As they were found before: to read all again costs more than the rest of a miss.
-    await dropOldest(store, [entry, ...before.filter(({ variant }) => variant !== entry.variant)]);
+    await dropLeastUsed(store, [entry, ...before.filter(({ variant }) => variant !== entry.variant)]);
   }
   // An invalidation during the write found nothing to remove.
   if (written.isRevoked()) {
@@ -72,7 +72,7 @@ export async function publish(
   const before = await store.find(written.place.key);
   if (written.isRevoked() || isSuperseded(before, written, now)) return;
   await written.writer.publish(written.stored, pinUntil(written, now));
-  if (before.length >= MAX_BOUND_ENTRIES) await dropOldest(store, await store.find(written.place.key));
+  if (before.length >= MAX_BOUND_ENTRIES) await dropLeastUsed(store, await store.find(written.place.key));
   if (!written.isRevoked()) return;
   const entries = await store.find(written.place.key);
   const own = entries.find((entry) => entry.generation === written.writer.generation);
@@ -93,9 +93,13 @@ function isSuperseded(
   return current.metadata.responseAt > stored.responseAt && current.metadata.responseAt <= now;
 }
 
-/** Removes the oldest entries of a key that has too many. `found` has all of them, the last committed first. */
-async function dropOldest(store: Store, found: readonly StoredEntry[]): Promise<void> {
-  const entries = found.filter(({ pinnedUntil }) => pinnedUntil === undefined);
+/** Removes the entries of a key beyond the bound, those that were not used for longest. `found` has all of them, the last committed first. */
+async function dropLeastUsed(store: Store, found: readonly StoredEntry[]): Promise<void> {
+  const entries = found
+    .filter(({ pinnedUntil }) => pinnedUntil === undefined)
+    .map((entry) => ({ entry, at: Math.max(store.usedAt(entry.generation) ?? 0, entry.metadata.responseAt) }))
+    .sort((one, other) => other.at - one.at)
+    .map(({ entry }) => entry);
   const isBound = ({ metadata: { identity } }: StoredEntry) => identity !== undefined && identity.digest !== '';
   const tooMany = entries.filter(isBound).slice(MAX_BOUND_ENTRIES);
   const others = entries.filter((entry) => !tooMany.includes(entry));

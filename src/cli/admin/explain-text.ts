@@ -334,6 +334,7 @@ const refusals: Readonly<Record<string, string>> = {
   unread: 'it arrived in a background revalidation, and no client waited for it (fill)',
   'too-large': 'it is larger than the store takes (store.maxObjectSizeBytes)',
   'vary-star': 'it has Vary: *',
+  'vary-value': 'a value that it is selected by (Vary, key.fields, key.cookies) is longer than 1 KB',
 };
 
 /** Returns the sentence for the reason why a response was not stored; an unknown reason is returned as it is. */
