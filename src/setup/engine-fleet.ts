@@ -6,7 +6,7 @@ import { createEngineFleet, type EngineFleet } from '../fleet/engine/engine-flee
 import type { Emit } from '../telemetry/events.ts';
 import { openRedisEngine } from './redis-engine.ts';
 import type { PlacedStoreConfig } from './store.ts';
-import { backgroundClock, secondsToMs } from './system.ts';
+import { secondsToMs, unsuspendedClock } from './system.ts';
 
 /** Creates this process's member of the fleet; undefined for a store that machines do not share. It is closed with `resources`. */
 export async function openEngineFleet(
@@ -28,7 +28,7 @@ export async function openEngineFleet(
     advertise,
     trustMs: secondsToMs(memoryWhileAwaySeconds),
     refusesUnsafe: unsafeWhileAway === 'refuse',
-    clock: backgroundClock,
+    clock: unsuspendedClock,
     emit,
   });
   resources.defer(() => fleet.close());

@@ -35,6 +35,31 @@ export const backgroundClock: Clock = {
 /** As `systemClock`, but its milliseconds never go back: for what is counted over a time. */
 export const monotonicClock: Clock = { ...systemClock, now: () => performance.now() };
 
+/** A jump of the time of the machine that counts as a suspension, in milliseconds. Corrections of its clock are smaller. */
+const SUSPENSION_MS = 1000;
+
+/**
+ * Returns milliseconds that never go back, and that go on while the whole machine is suspended: `elapsed` stands still then, and `time`,
+ * the time of the machine, is set when it wakes up. The time being set forward by hand counts as a suspension, too.
+ */
+export function createUnsuspendedNow(elapsed: () => number, time: () => number): () => number {
+  let difference = time() - elapsed();
+  let suspendedMs = 0;
+  return () => {
+    const now = elapsed();
+    const jumpMs = time() - now - difference;
+    difference += jumpMs;
+    if (jumpMs > SUSPENSION_MS) suspendedMs += jumpMs;
+    return now + suspendedMs;
+  };
+}
+
+/** As `backgroundClock`, but its milliseconds go on while the machine is suspended. */
+export const unsuspendedClock: Clock = {
+  ...backgroundClock,
+  now: createUnsuspendedNow(backgroundClock.now, systemClock.now),
+};
+
 /** Random bytes are drawn this many at a time: drawing 16 costs as much as drawing all of them. */
 const drawn = Buffer.allocUnsafeSlow(2048);
 let usedBytes = drawn.length;

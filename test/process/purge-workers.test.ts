@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { RawClient } from '../support/clients/raw-client.ts';
+import { childrenOf } from '../support/processes/fleet-process.ts';
 import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
 
 const size = 100_000;
@@ -44,9 +45,9 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-async function send(method: string, lines: readonly string[] = []) {
+async function send(method: string, lines: readonly string[] = [], path = '/file') {
   await using client = await RawClient.open(port);
-  const head = [`${method} /file HTTP/1.1`, 'Host: files.test', ...lines, 'Connection: close'];
+  const head = [`${method} ${path} HTTP/1.1`, 'Host: files.test', ...lines, 'Connection: close'];
   return await client.exchange(`${head.join('\r\n')}\r\n\r\n`);
 }
 
@@ -75,5 +76,25 @@ it.each<[string, readonly string[]]>([
     expect((await send('PURGE', lines)).status).toBe(200);
     expect(new Set(await versions(9))).toEqual(new Set([version]));
     await meanwhile;
+  }
+});
+
+it('by its URL, while a worker is suspended in the middle of what it stores', async () => {
+  const pids = childrenOf(rangeway.pid);
+  expect(pids).toHaveLength(3);
+  for (const pid of pids) {
+    await versions(6);
+    version += 1;
+    const before = versions(12);
+    process.kill(pid, 'SIGSTOP');
+    version += 1;
+    const purged = send('PURGE');
+    // Other workers answer meanwhile; the purge waits for the suspended one.
+    const others = Array.from({ length: 5 }, (_, index) => send('GET', [], `/other-${pid}-${index}`));
+    expect((await Promise.all(others)).map(({ status }) => status)).toEqual(others.map(() => 200));
+    process.kill(pid, 'SIGCONT');
+    expect((await purged).status).toBe(200);
+    expect(new Set(await versions(9))).toEqual(new Set([version]));
+    await before;
   }
 });
