@@ -142,6 +142,53 @@ describe('a key without entries', () => {
   });
 });
 
+describe('a key with many variants', () => {
+  const names = (entries: readonly StoredEntry[]) =>
+    entries.map(({ variant, generation }) => `${variant} ${generation}`);
+
+  /** Stores variants, and counts the look-ups below. */
+  async function withVariants(count: number) {
+    const { memory, below } = createTier();
+    let lookups = 0;
+    const find = (key: string) => {
+      lookups += 1;
+      return below.find(key);
+    };
+    const store = createTieredStore(memory, { ...below, find }, () => 0);
+    for (let at = 0; at < count; at += 1)
+      await storeSample(store, { key: 'k', variant: `v${at}`, sizeBytes, seed: at });
+    await store.find('k');
+    return { store, below, lookupsSince: (from: number) => lookups - from, lookups: () => lookups };
+  }
+
+  it('is not read again when a variant is stored or removed: the same entries are found in the same order', async () => {
+    const { store, below, lookups, lookupsSince } = await withVariants(200);
+    const before = lookups();
+    for (let at = 200; at < 220; at += 1) {
+      await storeSample(store, { key: 'k', variant: `v${at}`, sizeBytes, seed: at });
+      const oldest = (await store.find('k')).at(-1) as StoredEntry;
+      await store.removeEntry(oldest);
+      expect(names(await store.find('k'))).toEqual(names(await below.find('k')));
+    }
+    expect(lookupsSince(before)).toBe(0);
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 219)));
+  });
+
+  it('is read again when a variant is replaced, and when another change came between', async () => {
+    const { store, below, lookups, lookupsSince } = await withVariants(20);
+    let before = lookups();
+    await storeSample(store, { key: 'k', variant: 'v3', sizeBytes, seed: 50 });
+    expect(names(await store.find('k'))).toEqual(names(await below.find('k')));
+    expect(lookupsSince(before)).toBe(1);
+    before = lookups();
+    const storing = storeSample(store, { key: 'k', variant: 'new', sizeBytes, seed: 51 });
+    await store.removeKey('k');
+    await storing;
+    expect(names(await store.find('k'))).toEqual(names(await below.find('k')));
+    expect(lookupsSince(before)).toBeGreaterThan(0);
+  });
+});
+
 describe('in the same tick', () => {
   it('blocks are available once they are written, to the writer and the entry', async () => {
     const { memory, below } = createTier();

@@ -55,6 +55,9 @@ export function createTieredStore(
   return new MemoryBefore(memory, store, now, lease);
 }
 
+/** From how many entries of a key on a change is put into the list in memory, which is read anew after a change otherwise. */
+const longList = 16;
+
 class MemoryBefore implements TieredStore {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
@@ -106,7 +109,7 @@ class MemoryBefore implements TieredStore {
       generation,
       commit: async (final) => {
         this.#blocks.keepSmall(generation, 0, bytes);
-        return this.#wrap(await this.#changing(entry.key, writer.commit(final)));
+        return await this.#committing(entry.key, writer.commit(final));
       },
       [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
     };
@@ -124,8 +127,11 @@ class MemoryBefore implements TieredStore {
     return replaced === undefined ? undefined : this.#wrap(replaced);
   }
 
-  removeEntry(entry: StoredEntry): Promise<void> {
-    return this.#changing(entry.key, this.#store.removeEntry(entry));
+  async removeEntry(entry: StoredEntry): Promise<void> {
+    const before = this.#longListOf(entry.key);
+    await this.#changing(entry.key, this.#store.removeEntry(entry), () =>
+      this.#keepInPlace(before, (all) => all.filter(({ generation }) => generation !== entry.generation)),
+    );
   }
 
   removeKey(key: string): Promise<number> {
@@ -222,13 +228,52 @@ class MemoryBefore implements TieredStore {
     }
   }
 
-  /** Waits for a change of a key, successful or not, and forgets what was found before and during the change. */
-  async #changing<T>(key: string, change: Promise<T>): Promise<T> {
+  /**
+   * Waits for a change of a key, successful or not, and forgets what was found before and during the change, unless `onChanged`
+   * returns true: it has put the change into what memory has.
+   */
+  async #changing<T>(key: string, change: Promise<T>, onChanged?: (changed: T) => boolean): Promise<T> {
+    let isKept = false;
     try {
-      return await change;
+      const changed = await change;
+      isKept = onChanged?.(changed) === true;
+      return changed;
     } finally {
-      this.#forget(key);
+      if (!isKept) this.#forget(key);
     }
+  }
+
+  async #committing(key: string, commit: Promise<StoredEntry>): Promise<StoredEntry> {
+    const before = this.#longListOf(key);
+    let wrapped: StoredEntry | undefined;
+    const committed = await this.#changing(key, commit, (entry) => {
+      const own = this.#wrap(entry);
+      wrapped = own;
+      // What becomes of an earlier generation of the variant, only the store below knows.
+      const isNew = before?.every(({ variant }) => variant !== entry.variant) === true;
+      return isNew && this.#keepInPlace(before, (all) => [own, ...all]);
+    });
+    return wrapped ?? this.#wrap(committed);
+  }
+
+  /** The entries of a key in memory, where they are so many that to read them anew costs more than the change. */
+  #longListOf(key: string): readonly StoredEntry[] | undefined {
+    // Where other machines change the store, it is asked again.
+    if (this.#lease !== undefined) return undefined;
+    const cached = this.#memory.entriesOf(key);
+    return cached !== undefined && cached.length >= longList ? cached : undefined;
+  }
+
+  /** Changes the entries of a key in memory; returns false where memory has others by now, or a look-up is in progress. */
+  #keepInPlace(
+    before: readonly StoredEntry[] | undefined,
+    change: (before: readonly StoredEntry[]) => readonly StoredEntry[],
+  ): boolean {
+    const key = before?.[0]?.key;
+    if (before === undefined || key === undefined) return false;
+    if (this.#finding.has(key) || this.#memory.entriesOf(key) !== before) return false;
+    this.#memory.keepEntries(key, change(before));
+    return true;
   }
 
   #forget(key: string): void {
@@ -263,7 +308,7 @@ class MemoryBefore implements TieredStore {
         }
       },
       publish: (metadata, pinPreviousUntil) => this.#changing(key, writer.publish(metadata, pinPreviousUntil)),
-      commit: async (final) => this.#wrap(await this.#changing(key, writer.commit(final))),
+      commit: (final) => this.#committing(key, writer.commit(final)),
       [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
     };
   }
