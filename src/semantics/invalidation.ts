@@ -29,13 +29,48 @@ interface InvalidationInput {
 export function targetsToInvalidate(input: InvalidationInput): string[] {
   const { method, scheme, authority, target, fields, response } = input;
   if (isSafeMethod(method) || response.status < 200 || response.status >= 400) return [];
-  const written = method === 'COPY' || method === 'MOVE' ? fieldLines(fields, 'destination') : [];
   const others = ['location', 'content-location']
     .flatMap((name) => fieldLines(response.fields, name))
-    .concat(written)
+    .concat(destinationsOf(method, fields))
     .map((reference) => resolveOwn(reference, { scheme, authority, target }))
     .filter((other) => other !== undefined);
   return [...new Set([target, ...others])];
+}
+
+function destinationsOf(method: string, fields: Fields): readonly string[] {
+  return method === 'COPY' || method === 'MOVE' ? fieldLines(fields, 'destination') : [];
+}
+
+/**
+ * Returns the paths, with a slash at their end, below which all stored responses become invalid after an exchange: DELETE and MOVE of
+ * a collection remove its members too, and COPY and MOVE replace those of their Destination (RFC 4918 §9.6.1, §9.8.4, §9.9.3). For
+ * MOVE and COPY anything may be a collection; for DELETE, which is frequent, what the client names as one: by the slash (§5.2), or by
+ * Depth. There are none where the response may be the page that an application sends to every method: that has changed nothing, and
+ * any client could empty the cache with it.
+ */
+export function collectionsToInvalidate(input: InvalidationInput): string[] {
+  const { method, scheme, authority, target, fields, response } = input;
+  const written = destinationsOf(method, fields).map((reference) =>
+    resolveOwn(reference, { scheme, authority, target }),
+  );
+  const removed = method === 'MOVE' || (method === 'DELETE' && namesCollection(target, fields)) ? [target] : [];
+  const all = [...removed, ...written].filter((each) => each !== undefined);
+  if (all.length === 0 || !hasChangedCollection(response)) return [];
+  return [...new Set(all.map((each) => pathOf(each).replace(/\/?$/, '/')))];
+}
+
+function namesCollection(target: string, fields: Fields): boolean {
+  return pathOf(target).endsWith('/') || fieldLines(fields, 'depth').length > 0;
+}
+
+/** Servers answer with 201, 204, or 207 where some members stay (RFC 4918 §9.6.1, §9.9.4); lighttpd with 200 and no content. */
+function hasChangedCollection({ status, fields }: InvalidationInput['response']): boolean {
+  if (status === 200) return fieldLines(fields, 'content-length').join() === '0';
+  return status === 201 || status === 204 || status === 207;
+}
+
+function pathOf(target: string): string {
+  return target.replace(/\?.*$/s, '');
 }
 
 /** Returns the target (origin-form) that a reference in a response names; undefined where it is not a URL of the same origin. */

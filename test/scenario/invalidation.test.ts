@@ -113,6 +113,54 @@ describe('an invalidation', () => {
   });
 });
 
+describe('a method that changes a collection and all below it (RFC 4918 §9)', () => {
+  const members = ['/c/f', '/c/sub/g?q', '/c%2Fx/../c/h'];
+
+  async function storeAll(targets: readonly string[]) {
+    for (const target of targets) {
+      const reading = proxy.send({ target });
+      (await proxy.origin.next()).respond({ fields: fresh }, body);
+      await reading.bytes();
+    }
+    await proxy.fillsEnded(targets.length);
+  }
+
+  async function expectFound(target: string, isFound: boolean) {
+    const client = proxy.send({ target, fields: { 'cache-control': 'only-if-cached' } });
+    expect(await client.status(), target).toBe(isFound ? 200 : 504);
+    await client.bytes();
+  }
+
+  it.each([
+    ['DELETE', '/c/', {}, members],
+    ['MOVE', '/c/', { destination: '/d/' }, [...members, '/d/old']],
+    ['MOVE', '/c', { destination: '/d?x' }, [...members, '/d/old']],
+    ['COPY', '/e/', { destination: '/d/' }, ['/d/old']],
+    ['DELETE', '/d', {}, []],
+  ] as const)('%s %s %j leaves nothing stored of what it has changed', async (method, target, fields, removed) => {
+    const all = [...members, '/d/old', '/cc/f', '/c.txt'];
+    await storeAll(all);
+    const client = proxy.send({ method, target, fields });
+    (await proxy.origin.next()).respond({ status: 204 }, new Uint8Array());
+    await client.bytes();
+    for (const each of all) await expectFound(each, !(removed as readonly string[]).includes(each));
+  });
+
+  it('keeps a response out of the store that began before it', async () => {
+    const reading = proxy.send({ target: '/c/f' });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: fresh });
+    await exchange.send(body);
+    const client = proxy.send({ method: 'DELETE', target: '/c/' });
+    (await proxy.origin.next()).respond({ status: 204 }, new Uint8Array());
+    await client.bytes();
+    exchange.end();
+    await reading.bytes();
+    await proxy.fillsEnded(1);
+    await expectFound('/c/f', false);
+  });
+});
+
 describe('two fills of one variant', () => {
   it('leave the later response in the store, whichever fill ends last (RFC 9111 §4)', async () => {
     const slow = proxy.send();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { targetsToInvalidate } from '../../src/semantics/invalidation.ts';
+import { collectionsToInvalidate, targetsToInvalidate } from '../../src/semantics/invalidation.ts';
 import { fieldsOf } from '../support/values/fields-of.ts';
 
 interface Case {
@@ -23,6 +23,49 @@ function targets({
   const response = { status, fields: fieldsOf(...lines) };
   return targetsToInvalidate({ method, scheme: 'http', authority, target, fields: fieldsOf(...sent), response });
 }
+
+describe('collectionsToInvalidate, RFC 4918 §9', () => {
+  const rows: readonly (readonly [
+    method: string,
+    target: string,
+    sent: readonly string[],
+    expected: readonly string[],
+  ])[] = [
+    ['DELETE', '/c/', [], ['/c/']],
+    ['DELETE', '/c/?a=b/', [], ['/c/']],
+    ['DELETE', '/', [], ['/']],
+    // A file, as most that are deleted; a Depth says that it is a collection.
+    ['DELETE', '/c', [], []],
+    ['DELETE', '/c', ['Depth: infinity'], ['/c/']],
+    ['MOVE', '/c', ['Destination: /d'], ['/c/', '/d/']],
+    ['MOVE', '/c/', ['Destination: http://example.org/d/'], ['/c/', '/d/']],
+    ['MOVE', '/c/', ['Destination: http://example.com/d/'], ['/c/']],
+    ['COPY', '/c/', ['Destination: /d/?x'], ['/d/']],
+    ['PUT', '/c/', ['Destination: /d/', 'Depth: 0'], []],
+    ['POST', '/c/', [], []],
+    ['PROPFIND', '/c/', ['Depth: 1'], []],
+  ];
+  it.each(rows)('%s %s with %j changes all below %j', (method, target, sent, expected) => {
+    const request = { method, scheme: 'http' as const, authority: 'example.org', target, fields: fieldsOf(...sent) };
+    expect(collectionsToInvalidate({ ...request, response: { status: 204, fields: [] } })).toEqual(expected);
+  });
+
+  it.each([
+    [200, ['Content-Length: 0'], true],
+    [200, ['Content-Length: 17'], false],
+    [200, [], false],
+    [201, ['Content-Length: 17'], true],
+    [202, [], false],
+    [204, [], true],
+    [207, ['Content-Length: 17'], true],
+    [302, [], false],
+    [404, [], false],
+  ])('status %i with %j: %j', (status, lines, isChange) => {
+    const request = { method: 'MOVE', scheme: 'http' as const, authority: 'example.org', target: '/c/', fields: [] };
+    const response = { status, fields: fieldsOf(...lines) };
+    expect(collectionsToInvalidate({ ...request, response })).toEqual(isChange ? ['/c/'] : []);
+  });
+});
 
 describe('targetsToInvalidate, RFC 9111 §4.4', () => {
   it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'M-SEARCH', 'get'])('%s is unsafe', (method) => {

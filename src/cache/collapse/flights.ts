@@ -16,7 +16,7 @@ import { conditionalFields } from '../../semantics/validator.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { isBeyondLimit, refusalAppliesTo, type UnreadTransfers } from '../fill/fill-scheduler.ts';
-import type { Fleet, Lease } from '../fleet.ts';
+import type { Fleet, InvalidationMessage, Lease } from '../fleet.ts';
 import { type CachePolicy, type FillPolicy, type Inquiry, isHead, streamPace, wantsAll } from '../inquiry.ts';
 import { decideReuseFor, type FetchPlan, mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { type ExchangeFunction, type FetchResult, Flight, Revocation, Steps } from './flight.ts';
@@ -142,9 +142,14 @@ export class Flights {
     for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
   }
 
-  /** As `invalidate` and `invalidateTagged`, for flights only: the recorded exchanges include the one that invalidates. */
-  invalidateFlights(keys: readonly string[], tags: readonly string[]): void {
+  /**
+   * As `invalidate`, for all keys with one of the prefixes too, and `invalidateTagged`, for flights only: the recorded exchanges
+   * include the one that invalidates.
+   */
+  invalidateFlights({ keys, prefixes, tags }: Extract<InvalidationMessage, { kind: 'invalidated' }>): void {
     for (const key of keys) this.#revoke(key);
+    const begun = (key: string) => prefixes.some((prefix) => key.startsWith(prefix));
+    if (prefixes.length > 0) for (const key of [...this.#byKey.keys()].filter(begun)) this.#revoke(key);
     for (const tag of tags) for (const flight of this.running) flight.revokeTagged(tag);
   }
 

@@ -4,7 +4,13 @@
  */
 
 import type { OriginResponse } from '../../origin/origin.ts';
-import { groupsToInvalidate, groupTag, spellingTag, targetsToInvalidate } from '../../semantics/invalidation.ts';
+import {
+  collectionsToInvalidate,
+  groupsToInvalidate,
+  groupTag,
+  spellingTag,
+  targetsToInvalidate,
+} from '../../semantics/invalidation.ts';
 import { type Store, type StoreChange, StoreFault } from '../../store/store.ts';
 import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
@@ -14,6 +20,7 @@ import { invalidateRunning } from './purge.ts';
 
 interface Invalid {
   readonly keys: readonly string[];
+  readonly prefixes: readonly string[];
   readonly tags: readonly string[];
 }
 
@@ -38,20 +45,28 @@ export async function invalidate(
   const spellings = [...new Set(named.map(({ normalKey }) => spellingTag(normalKey)))];
   const groups = groupsToInvalidate({ ...request, response }).map((group) => groupTag(uriOrigin, group));
   const tags = [...groups, ...spellings];
-  if (keys.length + tags.length === 0) return true;
-  const news = { kind: 'invalidated', keys, prefixes: [], tags } as const;
+  const prefixes = collectionsToInvalidate({ ...request, response }).flatMap((path) => prefixBelow(path, keysOf));
+  if (keys.length + prefixes.length + tags.length === 0) return true;
+  const news = { kind: 'invalidated', keys, prefixes, tags } as const;
   const announce = () => unlessOwed(fleet.announce(news));
   const [wasTold] = await Promise.all([announce(), invalidateRunning(flights, news)]);
-  const isRemoved = await remove(store, { keys, tags });
+  const isRemoved = await remove(store, news);
   // The response to this very request may be stored: it is no flight yet.
-  flights.invalidateFlights(keys, tags);
+  flights.invalidateFlights(news);
   const [isTold] = await Promise.all([announce(), flights.settled()]);
   return wasTold && isRemoved && isTold;
 }
 
-async function remove(store: Store, { keys, tags }: Invalid): Promise<boolean> {
+/** Returns the beginning of the keys of all resources below a path that ends with a slash; none where no route serves them. */
+function prefixBelow(path: string, keysOf: Inquiry['keysOf']): readonly string[] {
+  const below = keysOf(`${path}x`);
+  return below === undefined ? [] : [below.normalKey.slice(0, -1)];
+}
+
+async function remove(store: Store, { keys, prefixes, tags }: Invalid): Promise<boolean> {
   const removals = await Promise.all([
     ...keys.map((key) => unlessOwed(store.removeKey(key))),
+    ...prefixes.map((prefix) => unlessOwed(store.removePrefixed(prefix))),
     ...tags.map((tag) => unlessOwed(store.removeTagged(tag))),
   ]);
   return removals.every((isDone) => isDone);
