@@ -119,30 +119,46 @@ export interface MappedRequest {
 /**
  * Returns the fields of a request in which the origin finds the name that it sees in Host where the client has written exactly the
  * name that it used: Origin (RFC 6454 §7) and Referer (RFC 9110 §10.1.3) where this server has that name, as a page of any site may
- * be reached by a name that someone has made to point here; Destination of COPY and MOVE (RFC 4918 §10.3) always. All others stay.
+ * be reached by a name that someone has made to point here; always Destination of COPY and MOVE, and the resources that the conditions
+ * in If are about (RFC 4918 §10.3, §10.4). All others stay.
  */
 export function originReferences(fields: Fields, request: MappedRequest, rules: ReferenceRules): Fields {
   const isReplaced = request.isNameOfServer && request.host !== request.authority;
   let mapped = fields;
   for (const [name, value] of fields) {
-    if (name !== 'destination' && !(isReplaced && (name === 'origin' || name === 'referer'))) continue;
-    const next = originReference(value, name, request, rules);
+    const next = originField(name, value, isReplaced, (reference) => originReference(reference, name, request, rules));
     if (next !== value) mapped = withField(mapped, name, next);
   }
   return mapped;
 }
 
+function originField(name: string, value: string, isReplaced: boolean, map: (reference: string) => string): string {
+  if (name === 'origin' || name === 'referer') return isReplaced ? map(value) : value;
+  if (name === 'destination') return map(value);
+  // RFC 4918 §10.4.2: a tag in angle brackets before its lists, which are in parentheses. Entity tags may contain either.
+  return name === 'if'
+    ? value.replace(ifParts, (all, uri?: string) => (uri === undefined ? all : `<${map(uri)}>`))
+    : value;
+}
+
+/** A list of If with its tokens and entity tags, or the URI of a tag. A list needs no end: so no input is read twice. */
+const ifParts = /\((?:"[^"]*"|[^)"])*\)?|<([^<>]*)>/g;
+
 function originReference(value: string, name: string, request: MappedRequest, rules: ReferenceRules): string {
+  if (/^\/(?![/\\])/.test(value)) return name === 'referer' ? value : originPath(value, rules);
   const [, scheme, authority = '', rest = ''] = absolute.exec(value) ?? [];
   if (scheme?.toLowerCase() !== request.scheme) return value;
   if (URL.parse(`${scheme}://${authority}`)?.host !== request.authority) return value;
   const start = `${rules.scheme}://${request.host}`;
   if (name === 'origin') return rest === '' ? start : value;
-  const { prefix, basePath } = rules;
-  const isOurs = rest.startsWith('/') && isBelow(rest, prefix);
-  if (!isOurs) return start + rest;
-  const below = rest.slice(prefix.length);
-  return start + basePath + (below.startsWith('/') ? below : `/${below}`);
+  return start + originPath(rest, rules);
+}
+
+/** Maps a path of a client, perhaps with a query; one that is not below the prefix stays. */
+function originPath(path: string, { prefix, basePath }: ReferenceRules): string {
+  if (!path.startsWith('/') || !isBelow(path, prefix)) return path;
+  const below = path.slice(prefix.length);
+  return basePath + (below.startsWith('/') ? below : `/${below}`);
 }
 
 /** Returns the fields of a request to the origin with another Host, also in fields that name the page that asks by the earlier one. */
@@ -151,8 +167,10 @@ export function withHost(fields: Fields, host: string): Fields {
   return fields.map((field): Field => {
     const [name, value] = field;
     if (name === 'host') return ['host', host];
-    if (name !== 'origin' && name !== 'referer' && name !== 'destination') return field;
-    const [, scheme, authority, rest] = absolute.exec(value) ?? [];
-    return authority === earlier && scheme !== undefined ? [name, `${scheme}://${host}${rest}`] : field;
+    const next = originField(name, value, true, (reference) => {
+      const [, scheme, authority, rest] = absolute.exec(reference) ?? [];
+      return authority === earlier && scheme !== undefined ? `${scheme}://${host}${rest}` : reference;
+    });
+    return next === value ? field : [name, next];
   });
 }

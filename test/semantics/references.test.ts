@@ -144,6 +144,23 @@ describe('fields of a request', () => {
     ['referer', 'https://cdn.example/x', 'https://cdn.example/x', plain, { isNameOfServer: false }],
     ['destination', 'https://cdn.example/app/x', 'http://app.example:81/x', stripped, { isNameOfServer: false }],
     ['destination', 'https://other.example/app/x', 'https://other.example/app/x', stripped],
+    // RFC 4918 §8.3: a path may stand for the URI.
+    ['destination', '/app/x', '/x', stripped],
+    ['destination', '/app/x', '/base/x', both],
+    ['destination', '/apple/x', '/apple/x', stripped],
+    ['destination', '/app/x', '/app/x'],
+    // RFC 4918 §10.4: the resources that conditions are about, and not the state tokens.
+    [
+      'if',
+      '<https://cdn.example/app/x> (<urn:uuid:1> ["a<b>"]) (Not <DAV:no-lock>) </app/y> (<opaquelocktoken:2>)',
+      '<http://app.example:81/x> (<urn:uuid:1> ["a<b>"]) (Not <DAV:no-lock>) </y> (<opaquelocktoken:2>)',
+      stripped,
+      { isNameOfServer: false },
+    ],
+    ['if', '<https://other.example/app/x> (<urn:uuid:1>)', '<https://other.example/app/x> (<urn:uuid:1>)', stripped],
+    ['if', '(<https://cdn.example/app/x>)', '(<https://cdn.example/app/x>)', stripped],
+    ['if', '(["</app/x>"])', '(["</app/x>"])', stripped],
+    ['if', '<https://cdn.example/app/x', '<https://cdn.example/app/x', stripped],
     ['x-origin', 'https://cdn.example', 'https://cdn.example'],
   ])('%s: %s becomes %s', (name, value, want, rules = plain, change = {}) => {
     expect(originReferences([[name, value]], { ...used, ...change }, rules)).toEqual([[name, want]]);
