@@ -71,8 +71,9 @@ describe('ffprobe, in front of an origin with ranges, of a long video with its i
     const { code, stdout, stderr } = await runProgram('ffprobe', args, '/');
     expect(code, stderr).toBe(0);
     expect(stdout.toString().trim()).toBe('60.000000');
-    // ffprobe reads the first megabytes for the formats of the streams, and three other places: a fifth of the file, and the
-    // bytes that arrive before a busy ffprobe seeks. Without ranges of a bounded length it is more than two thirds.
-    expect(origin.bytes).toBeLessThan(film.length / 3);
+    // ffprobe reads the first megabytes for the formats of the streams, and three other places: a fifth of the file. Each request
+    // that it gives up leaves some megabytes in the buffers of the sockets, which count here. A request that is not ended when
+    // ffprobe leaves brings more than two thirds.
+    expect(origin.bytes).toBeLessThan(0.6 * film.length);
   });
 });

@@ -82,7 +82,7 @@ function slowTextOf({ source, flags }: Found): string | undefined {
     const make = (length: number): string => start + unit.repeat(length / unit.length) + end;
     const told = `${JSON.stringify(start)}, then ${JSON.stringify(unit)} many times, then ${JSON.stringify(end)}`;
     // An exponential expression is found by a text that it can still finish.
-    if (run(make(24)) > suspiciousMs && quickest(make(24)) > suspiciousMs) return told;
+    if (run(make(20)) > suspiciousMs && quickest(make(20)) > suspiciousMs) return told;
     if (run(make(sizes.unsuspicious)) < suspiciousMs) continue;
     const small = quickest(make(sizes.small));
     if (small < suspiciousMs) continue;
