@@ -60,7 +60,7 @@ const lanes: readonly (readonly Step[])[] = [
     quick,
     tests('engines', ['--project', 'tests', 'test/contract/redis-', 'test/contract/shared-store', 'test/store/redis-']),
     tests('faults', ['--project', 'tests', 'test/faults', 'test/store/disk-store-kill'], {
-      RANGEWAY_FAULT_ROUNDS: '2',
+      RANGEWAY_FAULT_ROUNDS: '4',
     }),
   ],
   [
