@@ -168,7 +168,7 @@ export interface ConnectionSnapshot {
 type Passed = 'request' | 'quiet' | undefined;
 
 /** A client that has ended its side counts as gone where it gets nothing for this time, in milliseconds. */
-const halfClosedMs = 5_000;
+const halfClosedMs = 3_000;
 
 /** Time limits, as numbers of checks; Infinity for no limit. */
 export class Timeouts {
@@ -178,7 +178,8 @@ export class Timeouts {
   readonly requestLooks: number;
   readonly keptLooks: number;
   readonly idleLooks: number;
-  readonly halfClosedLooks: number;
+  /** How long a client that has ended its side may get nothing before it counts as gone, in milliseconds. */
+  readonly halfClosedMs: number;
 
   constructor({ headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs }: ListenerLimits) {
     const requestLimits = [headersTimeoutMs, requestTimeoutMs].filter((limitMs) => limitMs > 0);
@@ -193,7 +194,7 @@ export class Timeouts {
     this.requestLooks = looks(requestTimeoutMs);
     this.keptLooks = looks(keptMs);
     this.idleLooks = looks(idleTimeoutMs);
-    this.halfClosedLooks = Math.min(looks(halfClosedMs), this.idleLooks);
+    this.halfClosedMs = idleTimeoutMs > 0 ? Math.min(halfClosedMs, idleTimeoutMs) : halfClosedMs;
   }
 }
 
@@ -204,8 +205,6 @@ export class ConnectionWatch {
   #requestLooks = 0;
   #progress = -1;
   #quietLooks = 0;
-  #taken = -1;
-  #silentLooks = 0;
 
   constructor(timeouts: Timeouts) {
     this.#timeouts = timeouts;
@@ -220,16 +219,6 @@ export class ConnectionWatch {
     this.#progress = progress;
     if (isArriving && this.#requestLooks >= (waiting === 'body' ? requestLooks : headLooks)) return 'request';
     return this.#quietLooks >= (waiting === 'next' ? keptLooks : idleLooks) ? 'quiet' : undefined;
-  }
-
-  /**
-   * Checks a client that has ended its side, and may still read (RFC 9293 §3.6). It is gone where it gets nothing for a while: one that has
-   * closed the connection looks the same until something is sent. `taken` counts the bytes that it has got.
-   */
-  isGone(taken: number, isClientsTurn: boolean): boolean {
-    this.#silentLooks = isClientsTurn || taken !== this.#taken ? 0 : this.#silentLooks + 1;
-    this.#taken = taken;
-    return this.#silentLooks >= this.#timeouts.halfClosedLooks;
   }
 }
 

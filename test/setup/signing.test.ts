@@ -75,6 +75,7 @@ describe.each([
     expect([part.status, part.bytes.equals(film.subarray(1_000_000, 1_000_010))]).toEqual([206, true]);
     const whole = await ask(`${proxy.url}/film.mp4`, { 'cache-control': 'no-cache' });
     expect([whole.status, whole.bytes.equals(film)]).toEqual([200, true]);
+    expect((await ask(`${proxy.url}/film.mp4`, { 'cache-control': 'no-cache' })).bytes.equals(film)).toBe(true);
     expect((await ask(`${proxy.url}/media/film.mp4`, {}, 'HEAD')).status).toBe(200);
     for (const [path, text] of [
       ['/a+b%20(1)!.txt', 'signs'],

@@ -86,8 +86,6 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
   #held: PartialHead | undefined;
   /** The request body that is being received. Its exchange may already be over. */
   #body: RequestBody | undefined;
-  /** Whether the client has ended its side. */
-  #isHalfClosed = false;
   /** Number of requests that have begun. */
   #requests = 0;
   #watch: ConnectionWatch | undefined;
@@ -138,10 +136,22 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
    * §9.6). One that has closed the connection answers the next bytes with a reset, and counts as gone where none come for a while.
    */
   receiveEnd(): void {
-    this.#isHalfClosed = true;
     if (this.#held !== undefined || this.#body !== undefined) this.cut();
-    else if (this.#pipeline.length > 0) this.finish();
-    else this.end();
+    else if (this.#pipeline.length > 0) {
+      this.finish();
+      this.#cutUnlessTaken();
+    } else this.end();
+  }
+
+  /** Cuts the connection where nothing is sent to the client for a while (RFC 9293 §3.6). A client that is slow to read has its own limits. */
+  #cutUnlessTaken(): void {
+    const { after, timeouts } = this.context;
+    const taken = takenBytes(this);
+    after(timeouts.halfClosedMs, () => {
+      if (this.#stage === 'ended') return;
+      if (takenBytes(this) === taken && !this.#pipeline.isWaitingForClient) this.cut();
+      else this.#cutUnlessTaken();
+    });
   }
 
   makeRoom(): void {
@@ -224,10 +234,6 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
   look(): void {
     if (this.#stage === 'tunnel') return;
     this.#watch ??= new ConnectionWatch(this.context.timeouts);
-    if (this.#isHalfClosed && this.#stage !== 'ended') {
-      if (this.#watch.isGone(takenBytes(this), this.#pipeline.isWaitingForClient)) this.cut();
-      return;
-    }
     const passed = this.#watch.look({
       waiting: this.#waiting,
       requests: this.#requests,
