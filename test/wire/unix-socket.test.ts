@@ -5,7 +5,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openListener, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { openListener, streamResponse, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
 
 let dir: string;
 let path: string;
@@ -46,6 +47,18 @@ describe('a Unix socket', () => {
     await using listener = await openAt();
     await listener.listener.close(0);
     await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('is cut where a body that ends with the connection breaks off', async () => {
+    async function* broken(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('first');
+      throw new ProxyError('origin_reset');
+    }
+    const place = { kind: 'unix', path, mode: undefined } as const;
+    await using listener = await openListener(() => streamResponse(broken(), undefined), { place });
+    await using client = await listener.connect();
+    client.send('GET / HTTP/1.0\r\nHost: a\r\n\r\n');
+    expect(await client.rest()).toMatch(/first$/);
   });
 
   it('of a server that has ended is replaced', async () => {
