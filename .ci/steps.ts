@@ -72,7 +72,6 @@ const lanes: readonly (readonly Step[])[] = [
     tests('random', ['--project', 'tests', 'test/scenario/random-'], { RANGEWAY_TEST_RUNS: '100' }),
     program('fuzz', ['--seconds', '10'], '--report'),
     program('planted', [], '--report'),
-    tests('wires', ['--project', 'http1', '--project', 'tls']),
     node24([
       'test/contract/disk-store',
       'test/origin/undici-',
