@@ -67,7 +67,7 @@ class Worker {
       if (handle !== undefined) this.#sockets.add(name, slot, handle);
     },
     leaveSocket: (name, slot) => this.#sockets.leave(name, slot),
-    beat: () => undefined,
+    beat: () => this.#server?.unreadyReason,
     start: (start) => this.#open(start),
     prepareReload: (config) => this.#prepare(config),
     commitReload: () => this.#commit(),

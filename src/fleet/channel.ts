@@ -49,8 +49,8 @@ export interface WorkerCalls extends StoreOperations, WorkerOperations {
   takeSocket(name: string, slot: number, socket?: Handle): void;
   /** Stops accepting on a socket: its own worker accepts on it again, or the configuration that needed it was abandoned. */
   leaveSocket(name: string, slot: number): void;
-  /** Answers at once, unless the event loop is blocked. */
-  beat(): void;
+  /** Answers at once, unless the event loop is blocked: with why requests should be sent to other machines, if there is a reason. */
+  beat(): string | undefined;
   /** Prepares another configuration without using it. Rejects where it cannot be used. */
   prepareReload(config: ConfigSource): Promise<void>;
   /** Uses the prepared configuration from now on. Resolves with the addresses that the worker serves. */

@@ -27,6 +27,8 @@ export interface RosterEntry {
   readonly pid: number;
   /** `serving`; `silent` where it serves but does not answer; `starting`; `stopping`; `away` while there is no process. */
   readonly state: string;
+  /** Why requests should be sent to other machines, as the worker says; undefined where there is no reason. */
+  readonly unreadyReason?: string | undefined;
   /** Undefined while it cannot be called. */
   readonly remote: Remote<StoreOperations & WorkerOperations> | undefined;
 }
@@ -179,8 +181,9 @@ function mergeDetails(details: EntryDetails, others: readonly EntryInProcess[]):
 
 function readinessOf({ roster, isStopping, addresses }: FleetParts): Readiness {
   const workers = roster().map(({ id, pid, state }) => ({ id, pid, state }));
-  const isServed = workers.some(isServing);
-  const reason = isStopping() ? 'The server is stopping.' : isServed ? undefined : 'No worker serves.';
+  const unready = roster().find(({ unreadyReason }) => unreadyReason !== undefined);
+  const why = unready && `Worker ${unready.id}: ${unready.unreadyReason}`;
+  const reason = isStopping() ? 'The server is stopping.' : workers.some(isServing) ? why : 'No worker serves.';
   return { isReady: reason === undefined, reason, workers, addresses: addresses() };
 }
 

@@ -102,12 +102,13 @@ export class Supervisor {
 
   /** Returns all slots, ordered by number. Only workers that serve and answer can be called. */
   roster(): readonly RosterEntry[] {
-    return this.#slots.map(({ id, state, isFit, incumbent }) => {
+    return this.#slots.map(({ id, state, isFit, unreadyReason, incumbent }) => {
       const isSilent = state === 'serving' && !isFit;
       return {
         id,
         pid: incumbent?.process.pid ?? 0,
         state: isSilent ? 'silent' : state,
+        unreadyReason,
         remote: isFit ? incumbent?.process.remote : undefined,
       };
     });

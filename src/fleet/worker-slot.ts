@@ -60,6 +60,7 @@ export class WorkerSlot {
   #state: SlotState = 'away';
   #incumbent: SlotProcess | undefined;
   #isSilent = false;
+  #unreadyReason: string | undefined;
   #hasServed = false;
   /** `kept`: a worker that ends is replaced. Begins when the first worker serves; `over` from the moment the slot is to end. */
   #course: 'opening' | 'kept' | 'over' = 'opening';
@@ -90,6 +91,11 @@ export class WorkerSlot {
   /** Whether the worker accepts connections and answers. */
   get isFit(): boolean {
     return this.#state === 'serving' && !this.#isSilent;
+  }
+
+  /** Why requests should be sent to other machines, as the worker says; undefined where there is no reason. */
+  get unreadyReason(): string | undefined {
+    return this.#state === 'serving' ? this.#unreadyReason : undefined;
   }
 
   /** Whether a worker of this slot has ever served. */
@@ -148,6 +154,7 @@ export class WorkerSlot {
     this.#incumbent = incumbent;
     this.#state = 'starting';
     this.#isSilent = false;
+    this.#unreadyReason = undefined;
     this.#reason = undefined;
     this.#startedAt = this.#parts.clock.now();
     const endWatch = this.#watch(process);
@@ -185,7 +192,9 @@ export class WorkerSlot {
     const endBeats = watchHeartbeat(
       {
         clock,
-        beat: () => process.remote.beat(),
+        beat: async () => {
+          this.#unreadyReason = await process.remote.beat();
+        },
         onSilent: () => this.#noteSilence(true),
         onHeard: () => this.#noteSilence(false),
         onDead: () => {

@@ -68,6 +68,8 @@ export interface ServingParts {
   readonly store: StoreOperations & Pick<WorkerOperations, 'readUses' | 'inspectHere'>;
   readonly fills: Fills;
   readonly readUsage: () => StoreUsage;
+  /** Why requests should be sent to other machines, for people; undefined where there is no reason. */
+  readonly unreadyReason?: string | undefined;
 }
 
 /** The parts that the operations of one process are made of. */
@@ -168,10 +170,10 @@ export function createOperations(parts: ServerParts): Operations {
   const startedAt = parts.now();
   const readReadiness = (): Readiness => {
     const state = parts.isStopping() ? 'stopping' : parts.serving() === undefined ? 'starting' : 'serving';
-    const isReady = state === 'serving';
+    const reason = state === 'serving' ? parts.serving()?.unreadyReason : `The server is ${state}.`;
     return {
-      isReady,
-      reason: isReady ? undefined : `The server is ${state}.`,
+      isReady: reason === undefined,
+      reason,
       workers: [{ id: worker, pid, state }],
       addresses: parts.addresses(),
     };
@@ -225,6 +227,9 @@ export function createServingParts(server: Server): ServingParts {
       clock: systemClock,
     }),
     readUsage: () => server.store.readUsage(),
+    get unreadyReason() {
+      return server.unreadyReason;
+    },
     fills: {
       list: () => server.cache.listFills().map((fill) => ({ ...fill, uri: splitKey(fill.key).uri })),
       cancel: (id) => server.cache.stopFill(id),

@@ -58,6 +58,8 @@ export interface Server {
   readonly addresses: readonly string[];
   /** A description of where it stores. */
   readonly place: string;
+  /** Why requests should be sent to other machines, for people; undefined where there is no reason. */
+  readonly unreadyReason: string | undefined;
   /**
    * Prepares another configuration, which has no effect before it is committed (`Succession.prepare`). The store and the running
    * fills stay as they are.
@@ -126,6 +128,9 @@ export async function openServer(
       return listeners.addresses;
     },
     place: describePlace(storeConfig),
+    get unreadyReason() {
+      return shared?.unreadyReason;
+    },
     prepareReload: (next) => succession.prepare(next),
     close: (graceMs = secondsToMs(succession.site.config.shutdownGraceSeconds)) => (closing ??= close(graceMs)),
   };

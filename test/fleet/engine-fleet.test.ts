@@ -1,6 +1,7 @@
 /** Whole members of a fleet over a real engine: three caches over one store, which reach each other over TLS. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { noFleet } from '../../src/cache/fleet.ts';
 import { createEngineFleet, type EngineFleet } from '../../src/fleet/engine/engine-fleet.ts';
 import type { FleetEngine } from '../../src/fleet/engine/fleet-engine.ts';
 import type { PeerServer } from '../../src/fleet/peer-server.ts';
@@ -9,10 +10,12 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { describeWithEngine } from '../support/engines/redis-server.ts';
+import { openTestRedisStore } from '../support/engines/redis-store.ts';
 import { TestEngine } from '../support/engines/test-engine.ts';
 import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
 import { admissionOf } from '../support/proxies/peer-ground.ts';
 import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { storeSample } from '../support/stores/stored-sample.ts';
 import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 
 let engine: TestEngine;
@@ -149,6 +152,26 @@ describeWithEngine('an engine that a member cannot reach', () => {
       { kind: 'fleet', level: 'warn', stage: 'away' },
       { kind: 'fleet', level: 'info', stage: 'back' },
     ]);
+  });
+});
+
+describeWithEngine('a soft purge', () => {
+  it('fails where the engine takes no writes between its two announcements, and removes later', async () => {
+    const { server } = engine;
+    const setMode = (...mode: string[]) => server.command('REPLICAOF', ...mode);
+    let announced = 0;
+    const announce = async () => {
+      announced += 1;
+      await (announced % 2 === 1 ? setMode('127.0.0.1', '1') : setMode('NO', 'ONE'));
+    };
+    const { store: own } = await openTestRedisStore({ kind: 'server', address: server });
+    const proxy = createWholeProxy({ fleet: { ...noFleet, announce }, createStore: () => own });
+    const { key } = await storeSample(own, { key: 'k', sizeBytes: 1000, seed: 1 });
+    const soft = { mode: 'soft', keys: [key], prefixes: [], tags: [] } as const;
+    await expect(proxy.cache.purge(soft)).rejects.toMatchObject({ name: 'StoreFault' });
+    const stored = async () => (await own.list({ kind: 'prefix', prefix: '' }, 2)).entries;
+    await expect.poll(stored).toEqual([]);
+    await proxy.closeCache();
   });
 });
 

@@ -31,7 +31,7 @@ const leftMs = async () => Number(await engine.server.command('PTTL', leaseKey('
 function member(instance: string, connection: Pick<FleetEngine, 'run'> = calls) {
   const granted: string[] = [];
   const lost: string[] = [];
-  const state = { isAway: false, failures: 0 };
+  const state = { isAway: false, isBehind: false, failures: 0 };
   const leases = new EngineLeases({
     engine: connection,
     instance,
@@ -39,6 +39,7 @@ function member(instance: string, connection: Pick<FleetEngine, 'run'> = calls) 
     leaseKey,
     clock,
     isAway: () => state.isAway,
+    isBehind: () => state.isBehind,
     onFailure: () => {
       state.failures += 1;
     },
@@ -105,6 +106,17 @@ describeWithEngine('a lease', () => {
     expect(await value()).toBeNull();
     await leases.close();
     expect(clock.pending).toBe(0);
+  });
+
+  it('is given up by a process that cannot keep up, whose writes are refused then', async () => {
+    const [a, b] = [member('a'), member('b')];
+    await a.leases.acquireLease('k');
+    a.state.isBehind = true;
+    await a.leases.renew();
+    expect([a.leases.fenceOf('k'), a.lost, await value()]).toEqual([0, ['k'], null]);
+    expect(await a.leases.acquireLease('k')).toEqual({ kind: 'ours' });
+    expect(await b.leases.acquireLease('k')).toEqual({ kind: 'ours' });
+    expect([a.leases.fenceOf('k'), (b.leases.fenceOf('k') ?? 0) > 0]).toEqual([0, true]);
   });
 
   it('that ended while no other process took it is put back with its number', async () => {

@@ -334,4 +334,11 @@ describe('the readiness of a fleet', () => {
       workers: states.map((state, index) => ({ id: index + 1, pid: 101 + index, state })),
     });
   });
+
+  it('names a worker that cannot keep up with other machines', async () => {
+    const slow = { ...worker(2, 'serving'), unreadyReason: 'It cannot keep up.' };
+    const { operations } = createFleet([worker(1, 'serving'), slow]);
+    const told = { isReady: false, reason: 'Worker 2: It cannot keep up.' };
+    expect(await operations.readReadiness()).toMatchObject(told);
+  });
 });

@@ -314,9 +314,25 @@ describeWithEngine('the memory of a member', () => {
     a.suspendedMs += 2_000;
     const current = a.log.current();
     a.suspendedMs += 7_000;
+    expect(a.log.isBehind).toBe(true);
     await current;
     expect(a.marked).toEqual(everything);
     await expect.poll(() => a.states).toEqual([true, false]);
+    expect(a.log.isBehind).toBe(false);
+  });
+
+  it('does not count where a message has taken longer to apply than others wait for it', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    const stored = Promise.withResolvers<void>();
+    b.held = stored.promise;
+    await a.log.append(news('1'));
+    await expect.poll(() => b.marked).toEqual([news('1')]);
+    expect(b.log.isBehind).toBe(false);
+    b.suspendedMs += 6_001;
+    expect(b.log.isBehind).toBe(true);
+    stored.resolve();
+    await expect.poll(() => b.applied).toEqual([news('1')]);
+    await expect.poll(() => b.log.isBehind).toBe(false);
   });
 });
 

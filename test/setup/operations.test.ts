@@ -130,6 +130,12 @@ describe('the operations of one process', () => {
     expect(readiness).toEqual({ isReady, reason, workers: [{ id: 3, pid: 77, state }], addresses });
   });
 
+  it('report why requests should be sent to other machines', async () => {
+    const serving = { unreadyReason: 'It cannot keep up.' } as ReturnType<ServerParts['serving']>;
+    const { operations } = createGround({ serving: () => serving });
+    expect(await operations.readReadiness()).toMatchObject({ isReady: false, reason: 'It cannot keep up.' });
+  });
+
   it('are unavailable before the server serves', async () => {
     const { operations } = createGround({ serving: () => undefined });
     const results = [

@@ -168,16 +168,22 @@ async function* pagesOf(store: Store, choice: EntryChoice): AsyncGenerator<reado
   } while (after !== undefined);
 }
 
-/** Expires entries and returns their number. Removes pinned ones: their metadata cannot be replaced, and they are always stale. */
+/**
+ * Expires entries and returns their number. Removes pinned ones: their metadata cannot be replaced, and they are always stale. Rejects
+ * with `StoreFault` where the store can neither expire nor remove one now.
+ */
 async function expireEntries(store: Store, entries: readonly StoredEntry[], expiredAt: number): Promise<number> {
   let count = 0;
   for (const [index, entry] of entries.entries()) {
-    const { metadata, pinnedUntil } = entry;
+    const { key, metadata, pinnedUntil } = entry;
     if (index % SLICE === SLICE - 1) await setImmediate();
     // Already expired and counted under another tag, prefix or pattern.
     if (metadata.expiredAt === expiredAt) continue;
     if (pinnedUntil !== undefined) await store.removeEntry(entry);
-    else await store.replaceMetadata(entry, { ...metadata, expiredAt });
+    else if ((await store.replaceMetadata(entry, { ...metadata, expiredAt })) === undefined) {
+      // It is gone, or the store could not write that it has expired, and may owe its removal.
+      await store.removeKey(key);
+    }
     count += 1;
   }
   return count;

@@ -62,6 +62,8 @@ export interface EngineFleet {
   readonly sharing: EngineSharing & MemoryLease;
   /** Whether the engine cannot be reached. */
   readonly isAway: boolean;
+  /** Why requests should be sent to other members, for people; undefined where there is no reason. */
+  readonly unreadyReason: string | undefined;
   /**
    * Joins the fleet: answers its peers about this cache, and applies their messages to it. Rejects with Node's error where the address
    * cannot be bound. Closing what it resolves with cuts the running answers, whose readers go on elsewhere, and gives up all leases.
@@ -101,6 +103,7 @@ class Member implements EngineFleet {
       onChange: (isAway) => {
         this.#tell(isAway);
         if (!isAway) void this.#leases.claim();
+        else if (this.#log.isBehind) void this.#leases.giveUp();
       },
     });
     this.#leases = new EngineLeases({
@@ -110,6 +113,7 @@ class Member implements EngineFleet {
       clock,
       address: () => this.#address,
       isAway: () => this.#log.isAway,
+      isBehind: () => this.#log.isBehind,
       onFailure: () => this.#log.noteFailure(),
       onGranted: (key) => this.#apply({ kind: 'store', change: { kind: 'keys', keys: [key] } }),
       onLost: (key) => this.#client.forget(key),
@@ -134,6 +138,11 @@ class Member implements EngineFleet {
 
   get isAway(): boolean {
     return this.#log.isAway;
+  }
+
+  get unreadyReason(): string | undefined {
+    if (!this.#log.isBehind) return undefined;
+    return 'It cannot keep up with the messages of the other nodes: a look at their log has taken more than six seconds.';
   }
 
   async join({ cache, store, admission }: EngineFleetGround): Promise<PeerServer> {

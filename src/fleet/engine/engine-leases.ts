@@ -39,6 +39,8 @@ export interface EngineLeasesOptions {
   readonly clock: Clock;
   /** Whether the engine is known to be away: it is not asked then. */
   readonly isAway: () => boolean;
+  /** Whether this process is too slow to keep up with the others, which do not wait for it any more. It has no leases then. */
+  readonly isBehind: () => boolean;
   /** Called when a call has failed. */
   readonly onFailure: () => void;
   /** Called before a granted lease is used: another process may have stored something under it. */
@@ -94,7 +96,7 @@ export class EngineLeases {
 
   /** Asks for a lease. `lost` is the instance of a holder that could not be reached. Never rejects. */
   async acquireLease(key: string, lost?: string): Promise<LeaseReply> {
-    if (this.#options.isAway()) return this.#grantUnclaimed(key);
+    if (this.#options.isAway() || this.#options.isBehind()) return this.#grantUnclaimed(key);
     if (lost !== undefined) this.#noteUnreached(lost);
     try {
       return await this.#acquire(key, lost);
@@ -122,8 +124,18 @@ export class EngineLeases {
     await this.#release(key, held.value);
   }
 
-  /** Renews all leases now. Never rejects. */
+  /** Gives up all leases: what was begun under them is not stored. Never rejects. */
+  async giveUp(): Promise<void> {
+    const held = [...this.#held];
+    this.#held.clear();
+    this.#cancelRenewal();
+    for (const [key] of held) this.#lose(key);
+    await Promise.all(held.map(([key, { value }]) => this.#release(key, value)));
+  }
+
+  /** Renews all leases now, or gives them up where this process cannot keep up. Never rejects. */
   async renew(): Promise<void> {
+    if (this.#options.isBehind()) return await this.giveUp();
     if (this.#options.isAway()) return;
     await Promise.all([...this.#held].map(([key, held]) => this.#renewOne(key, held)));
   }

@@ -99,6 +99,12 @@ export class MessageLog {
   #applied = '';
   #told = '';
   #applying: Promise<unknown> = Promise.resolve();
+  /** When the looks began whose messages are not all applied yet, in order. */
+  readonly #unapplied: number[] = [];
+  /** When the look began that is under way; infinity where none is. */
+  #lookingSince = Number.POSITIVE_INFINITY;
+  /** Whether the last look has taken too long. */
+  #wasLate = false;
   /** When the last look at the log that succeeded began. */
   #readAt = Number.NEGATIVE_INFINITY;
   /** Until when memory may answer. */
@@ -122,6 +128,15 @@ export class MessageLog {
   /** Whether the engine cannot be reached. */
   get isAway(): boolean {
     return this.#isAway;
+  }
+
+  /**
+   * Whether a look at the log has taken longer than `MEMBER_MS`, the application of what it has found included: others have not waited
+   * for it. Such a process hangs, or is too slow to keep up.
+   */
+  get isBehind(): boolean {
+    const [since = this.#lookingSince] = this.#unapplied;
+    return this.#wasLate || this.#options.clock.now() > Math.min(since, this.#lookingSince) + MEMBER_MS;
   }
 
   /**
@@ -234,12 +249,16 @@ export class MessageLog {
 
   async #readAll(): Promise<boolean> {
     const begunAt = this.#options.clock.now();
+    this.#lookingSince = begunAt;
     try {
       while (await this.#readPage(begunAt));
     } catch {
       this.#setAway();
       return false;
+    } finally {
+      this.#lookingSince = Number.POSITIVE_INFINITY;
     }
+    this.#wasLate = false;
     if (this.#isAway) this.#return();
     return true;
   }
@@ -252,7 +271,7 @@ export class MessageLog {
     const args = [instance, this.#read?.id ?? '', told, String(PAGE_SIZE), randomBytes(8).toString('hex')];
     const reply = await withinTime(clock, ANSWER_MS, engine.run(syncScript, [keys.log, keys.members], args));
     if (clock.now() > begunAt + MEMBER_MS) {
-      // This process was suspended, or is too slow to keep up: others did not wait for it.
+      this.#wasLate = true;
       throw new Error('The look at the log has taken too long.');
     }
     const { last, messages, isTold } = readPage(reply);
@@ -265,8 +284,11 @@ export class MessageLog {
       this.#read = last;
     } else if (isGap(this.#read, last, messages[0])) {
       this.#read = last;
-      this.#finish(all.map((news) => this.#options.apply(news)));
-    } else if (messages.length > 0) this.#mark(messages);
+      this.#finish(
+        begunAt,
+        all.map((news) => this.#options.apply(news)),
+      );
+    } else if (messages.length > 0) this.#mark(begunAt, messages);
     if (messages.length === PAGE_SIZE) return true;
     this.#readAt = readAt;
     this.#memoryUntil = readAt + MEMORY_MS;
@@ -274,18 +296,23 @@ export class MessageLog {
   }
 
   /** Marks what messages make invalid, all in one tick. */
-  #mark(messages: readonly LoggedMessage[]): void {
+  #mark(begunAt: number, messages: readonly LoggedMessage[]): void {
     const { instance } = this.#options;
     const others = messages.filter(({ from }) => from !== instance && from !== '');
     this.#read = messages.at(-1)?.place;
-    this.#finish(others.flatMap(({ text }) => this.#applyText(text)));
+    this.#finish(
+      begunAt,
+      others.flatMap(({ text }) => this.#applyText(text)),
+    );
   }
 
   /** Waits until the messages that were read are applied, and shows that to the others. No look at the log waits for it. */
-  #finish(applied: readonly Promise<void>[]): void {
+  #finish(begunAt: number, applied: readonly Promise<void>[]): void {
     const id = this.#read?.id ?? start;
+    this.#unapplied.push(begunAt);
     this.#applying = Promise.all([this.#applying, ...applied]).then(async () => {
       this.#applied = id;
+      this.#unapplied.shift();
       await this.#syncing;
       if (this.#told !== id && !this.#isAway && !this.#isClosed) void this.#sync();
     });
