@@ -1,9 +1,49 @@
-/** The body of a message that Node receives, as a pull stream with backpressure. */
+/** The body of a message that Node receives, as a pull stream with backpressure; and how much of all bodies may be kept unread. */
 
 import type { Readable } from 'node:stream';
+import { clientName } from '../guard/client.ts';
 import type { BodyStream } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 import type { ClientProgress } from './timeouts.ts';
+
+/** What all connections of a process may keep of request content that is not read. In bytes. */
+const mostUnreadBytes = 256 * 1024 * 1024;
+
+/**
+ * Bounds what connections keep of request content that is not read: a client gets at most as much as stays free, so that another
+ * always finds some. Addresses count as in the limits per client.
+ */
+export class UnreadContent {
+  readonly #mostBytes: number;
+  readonly #heldBytes = new Map<string, number>();
+  #totalBytes = 0;
+
+  constructor(mostBytes = mostUnreadBytes) {
+    this.#mostBytes = mostBytes;
+  }
+
+  /** Charges a client for what it may send, where all that it holds stays within this share of what is free. Returns whether it does. */
+  take(address: string, sizeBytes: number, share: number): boolean {
+    const client = clientName(address);
+    const heldBytes = (this.#heldBytes.get(client) ?? 0) + sizeBytes;
+    if (heldBytes > share * (this.#mostBytes - this.#totalBytes)) return false;
+    this.#heldBytes.set(client, heldBytes);
+    this.#totalBytes += sizeBytes;
+    return true;
+  }
+
+  /** Gives back what a client was charged. */
+  giveBack(address: string, sizeBytes: number): void {
+    const client = clientName(address);
+    const heldBytes = (this.#heldBytes.get(client) ?? 0) - sizeBytes;
+    if (heldBytes > 0) this.#heldBytes.set(client, heldBytes);
+    else this.#heldBytes.delete(client);
+    this.#totalBytes -= sizeBytes;
+  }
+}
+
+/** Of this process. */
+export const unreadContent = new UnreadContent();
 
 /** An HTTP/1 message or an HTTP/2 stream of Node. */
 export interface Message extends Readable {

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { Handler, Peer } from '../http/message.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { ListenerLimits, Tunnel } from './listener.ts';
+import type { UnreadContent } from './message-body.ts';
 import type { After } from './timeouts.ts';
 
 /** Options of a protocol server. */
@@ -17,6 +18,8 @@ export interface ProtocolOptions {
   /** Timer function; `unreferencedTimers` when absent. */
   readonly after?: After | undefined;
   readonly limits: ListenerLimits;
+  /** What HTTP/2 connections may keep of request content that is not read; when absent, that of the process. */
+  readonly unread?: UnreadContent | undefined;
   /** Handles WebSocket upgrades. Without it they are answered like any other request. */
   readonly tunnel?: Tunnel | undefined;
 }

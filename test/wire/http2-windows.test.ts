@@ -3,10 +3,12 @@
 import { queryObjects } from 'node:v8';
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest } from '../../src/http/message.ts';
-import { streamWindowBytes } from '../../src/listener/http2/connection.ts';
+import { initialWindowBytes } from '../../src/listener/http2/frames.ts';
+import { UnreadContent } from '../../src/listener/message-body.ts';
 import {
   errorCode,
   flag,
+  frameBytes as frameOf,
   frameType,
   getFields,
   type H2RawClient,
@@ -20,8 +22,11 @@ import { textResponse } from '../support/proxies/open-listener.ts';
 
 const kibibyte = 1024;
 const frameBytes = 16 * kibibyte;
-/** The window of a connection, in bytes. */
+/** The window of a connection before content is read, and afterwards. In bytes. */
+const firstBytes = 256 * kibibyte;
 const connectionBytes = 1024 * kibibyte;
+/** What a stream may send before its body is read, in whole frames. In bytes. */
+const unreadBytes = initialWindowBytes - (initialWindowBytes % frameBytes);
 
 /** A client that keeps to the window of its connection; the windows of its streams are the test's. */
 class Uploader {
@@ -81,9 +86,9 @@ describe('the window of a connection', () => {
     });
     await using client = await server.connect();
     const uploader = new Uploader(client);
-    for (let at = 0; at < (3 * connectionBytes) / streamWindowBytes; at += 1) {
+    for (let at = 0; at < (3 * firstBytes) / unreadBytes; at += 1) {
       client.request(2 * at + 1, postFields(), { endStream: false });
-      expect(await uploader.send(2 * at + 1, streamWindowBytes)).toBe(true);
+      expect(await uploader.send(2 * at + 1, unreadBytes)).toBe(true);
       requests[at]?.body?.close();
     }
   });
@@ -92,9 +97,9 @@ describe('the window of a connection', () => {
     await using server = await openH2Server(() => new Promise(() => {}));
     await using client = await server.connect();
     const uploader = new Uploader(client);
-    for (let at = 0; at < (3 * connectionBytes) / streamWindowBytes; at += 1) {
+    for (let at = 0; at < (3 * firstBytes) / unreadBytes; at += 1) {
       client.request(2 * at + 1, postFields(), { endStream: false });
-      expect(await uploader.send(2 * at + 1, streamWindowBytes)).toBe(true);
+      expect(await uploader.send(2 * at + 1, unreadBytes)).toBe(true);
       client.reset(2 * at + 1);
     }
   });
@@ -107,14 +112,92 @@ describe('the window of a connection', () => {
     const uploader = new Uploader(client);
     for (const stream of [1, 3]) {
       client.request(stream, postFields('/held'), { endStream: false });
-      expect(await uploader.send(stream, streamWindowBytes)).toBe(true);
+      expect(await uploader.send(stream, unreadBytes)).toBe(true);
     }
     client.request(5, postFields(), { endStream: false });
-    expect(await uploader.send(5, 432 * kibibyte)).toBe(true);
-    expect(uploader.windowBytes).toBeGreaterThanOrEqual(streamWindowBytes);
+    expect(await uploader.send(5, 144 * kibibyte)).toBe(true);
+    expect(uploader.windowBytes).toBeGreaterThanOrEqual(initialWindowBytes);
     expect(await uploader.send(5, 4 * connectionBytes)).toBe(true);
     client.data(5, '', { endStream: true });
-    expect((await client.whenOver(5)).body.toString()).toBe(String(432 * kibibyte + 4 * connectionBytes));
+    expect((await client.whenOver(5)).body.toString()).toBe(String(144 * kibibyte + 4 * connectionBytes));
+  });
+});
+
+describe('content that is not read', () => {
+  it('keeps no more memory than four times its own size, whatever came with it', async () => {
+    const requests: ProxyRequest[] = [];
+    await using server = await openH2Server((request) => {
+      requests.push(request);
+      return new Promise(() => {});
+    });
+    await using client = await server.connect();
+    const filler = frameOf(frameType.priority, 0, 999, Buffer.alloc(5));
+    for (const [at, sizeBytes] of [1, 100, 5000].entries()) {
+      const stream = 2 * at + 1;
+      client.request(stream, postFields(), { endStream: false });
+      client.send(
+        Buffer.concat([
+          ...Array.from({ length: 1000 }, () => filler),
+          frameOf(frameType.data, 0, stream, Buffer.alloc(sizeBytes, at)),
+          ...Array.from({ length: 1000 }, () => filler),
+        ]),
+      );
+      await client.roundTrip();
+      const chunk = (await requests[at]?.body?.[Symbol.asyncIterator]().next())?.value as Uint8Array;
+      expect(Buffer.alloc(sizeBytes, at).equals(chunk)).toBe(true);
+      expect(chunk.buffer.byteLength).toBeLessThanOrEqual(Math.max(64, 4 * sizeBytes));
+    }
+  });
+
+  it('is at most 64 KiB a stream and 256 KiB a connection, and more only once it is read', async () => {
+    await using server = await openH2Server((request) =>
+      request.target === '/held' ? new Promise(() => {}) : readWhole(request),
+    );
+    await using client = await server.connect();
+    expect(client.frames.find(({ type }) => type === frameType.settings)?.payload.includes(Buffer.from([0, 4]))).toBe(
+      false,
+    );
+    const uploader = new Uploader(client);
+    for (let stream = 1; uploader.windowBytes >= unreadBytes; stream += 2) {
+      client.request(stream, postFields('/held'), { endStream: false });
+      expect(await uploader.send(stream, unreadBytes)).toBe(true);
+    }
+    expect(uploader.windowBytes).toBe(firstBytes % unreadBytes);
+  });
+
+  it('of one client is at most as much as stays free for all, and a request beyond that gets 429', async () => {
+    const unread = new UnreadContent(4 * firstBytes);
+    const running: ProxyRequest[] = [];
+    await using server = await openH2Server(
+      (request) => {
+        running.push(request);
+        return new Promise(() => {});
+      },
+      { unread },
+    );
+    const clients = await Promise.all([1, 2, 3].map(() => server.connect()));
+    for (const client of clients.slice(0, 2)) client.request(1, postFields(), { endStream: false });
+    for (const client of clients.slice(0, 2)) await client.roundTrip();
+    clients[2]?.request(1, postFields(), { endStream: false });
+    clients[2]?.data(1, 'unread');
+    const refused = await clients[2]?.whenOver(1);
+    expect(refused?.status).toBe(429);
+    expect(refused?.fields).toContainEqual(['retry-after', '1']);
+    // A request without content is served, and another client has its own share.
+    clients[2]?.request(3, getFields());
+    await clients[2]?.roundTrip();
+    expect(running).toHaveLength(3);
+    expect(unread.take('192.0.2.1', firstBytes, 1)).toBe(true);
+    unread.giveBack('192.0.2.1', firstBytes);
+    // What is over gives its share back.
+    clients[0]?.reset(1);
+    await clients[0]?.roundTrip();
+    clients[2]?.request(5, postFields(), { endStream: false });
+    await clients[2]?.roundTrip();
+    expect(running).toHaveLength(4);
+    for (const client of clients) await client[Symbol.asyncDispose]();
+    await expect.poll(() => server.sockets.size).toBe(0);
+    expect(unread.take('127.0.0.1', 2 * firstBytes, 1)).toBe(true);
   });
 });
 

@@ -396,11 +396,14 @@ function readBeginning<T>(
 /** The connection preface of an HTTP/2 client (RFC 9113 §3.4). */
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 
-/** Decides for HTTP/2 once the whole preface has arrived, and for HTTP/1 at the first byte that differs. Uses no bytes. */
+/** The first line of the preface, which no request of HTTP/1 has: a preface that goes on otherwise is broken. In bytes. */
+const prefaceLineBytes = 'PRI * HTTP/2.0\r\n'.length;
+
+/** Decides for HTTP/2 once the first line of the preface has arrived, and for HTTP/1 at the first byte that differs. Uses no bytes. */
 export function readPreface(bytes: Buffer): BeginningReading<'http1' | 'http2'> {
-  const compared = Math.min(bytes.length, preface.length);
+  const compared = Math.min(bytes.length, prefaceLineBytes);
   if (bytes.compare(preface, 0, compared, 0, compared) !== 0) return { kind: 'decided', value: 'http1', usedBytes: 0 };
-  return compared < preface.length ? { kind: 'more' } : { kind: 'decided', value: 'http2', usedBytes: 0 };
+  return compared < prefaceLineBytes ? { kind: 'more' } : { kind: 'decided', value: 'http2', usedBytes: 0 };
 }
 
 /** Maximum number of refusals with one code that are reported one by one in a window; further ones are only counted. */

@@ -7,6 +7,8 @@ import type { Socket } from 'node:net';
 import { ShortLivedMap, ShortLivedSet } from '../../http/collections.ts';
 import type { Hit, Peer, PlainSource, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import { retryAfter } from '../../semantics/rate-limit-fields.ts';
+import type { UnreadContent } from '../message-body.ts';
 import type { ProtocolOptions } from '../protocol.ts';
 import { readPlainHttp2Head } from '../request-head.ts';
 import { type RateLimits, takenBytes } from '../timeouts.ts';
@@ -46,13 +48,18 @@ import { methodOf, receiveHttp2Head, trailersFault } from './receive.ts';
 const lingerMs = 2_000;
 const longestLingerMs = 30_000;
 
-/**
- * Flow-control window of a stream, in bytes: what the process keeps of a request body that is not read.
- */
+/** Flow-control window of a stream whose body is being read, in bytes. */
 export const streamWindowBytes = 256 * 1024;
 
-/** Flow-control window of a connection, in bytes: a few uploads at full speed. */
+/**
+ * Flow-control windows of a connection, in bytes: at first, and once content is read as it comes. What the client may send, the
+ * process may have to keep.
+ */
+const firstWindowBytes = 256 * 1024;
 const connectionWindowBytes = 1024 * 1024;
+
+/** Of what all clients together may keep and do not, one client gets at most this share for wide windows. */
+const wideShare = 1 / 4;
 
 /** A window is granted anew when this share of it was used. */
 const updateShare = 1 / 2;
@@ -100,6 +107,8 @@ export interface Http2Requests {
   /** Minimum rate of request bodies. */
   readonly uploadPace: RateLimits;
   readonly writeBuffer: WriteBuffer;
+  /** What the connections may keep of content that is not read. */
+  readonly unread: UnreadContent;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
   /** Answers an exchange whose request is refused. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
@@ -169,8 +178,11 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #clientTableBytes = initialTableBytes;
   #isTableSmaller = false;
   /** What the client may send on all streams together, and the bytes read since it was told so. */
-  #ownWindowBytes = connectionWindowBytes;
+  #ownWindowBytes = firstWindowBytes;
+  #mostWindowBytes = firstWindowBytes;
   #readBytes = 0;
+  /** Request bodies of which something is kept, or may come. The window of the connection is charged to the client meanwhile. */
+  #openBodies = 0;
   /** SETTINGS frames that the client has not acknowledged. */
   #openSettings = 1;
   #uncheckedBytes = 0;
@@ -259,14 +271,20 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   }
 
   noteEnded(exchange: Http2Exchange): void {
-    if (exchange.isRequestEnded) this.#streams.delete(exchange.stream);
+    if (exchange.isMalformed) {
+      this.#streams.delete(exchange.stream);
+      if (!exchange.isRequestEnded) this.#rememberReset(exchange.stream);
+      this.#output.put(formatReset(exchange.stream, errorCode.protocol));
+    } else if (exchange.isRequestEnded) this.#streams.delete(exchange.stream);
   }
 
   noteRead(exchange: Http2Exchange, sizeBytes: number): void {
     exchange.readBytes += sizeBytes;
-    if (exchange.readBytes >= streamWindowBytes * updateShare && !exchange.isRequestEnded) {
-      this.#output.put(formatWindowUpdate(exchange.stream, exchange.readBytes));
-      exchange.ownWindowBytes += exchange.readBytes;
+    if (exchange.readBytes >= exchange.mostWindowBytes * updateShare && !exchange.isRequestEnded) {
+      const grantBytes = exchange.readBytes + streamWindowBytes - exchange.mostWindowBytes;
+      this.#output.put(formatWindowUpdate(exchange.stream, grantBytes));
+      exchange.mostWindowBytes = streamWindowBytes;
+      exchange.ownWindowBytes += grantBytes;
       exchange.readBytes = 0;
     }
     this.noteDropped(sizeBytes);
@@ -275,13 +293,35 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   noteDropped(sizeBytes: number): void {
     this.#readBytes += sizeBytes;
     // Content that is not read holds some of the window: the rest of it must not wait until half of all was read.
-    const isDue = this.#readBytes >= Math.min(connectionWindowBytes * updateShare, this.#ownWindowBytes);
+    const isDue = this.#readBytes >= Math.min(this.#mostWindowBytes * updateShare, this.#ownWindowBytes);
     if (isDue && this.#readBytes > 0) {
-      this.#output.put(formatWindowUpdate(0, this.#readBytes));
-      this.#ownWindowBytes += this.#readBytes;
+      const grantBytes = this.#readBytes + this.#widen();
+      this.#output.put(formatWindowUpdate(0, grantBytes));
+      this.#ownWindowBytes += grantBytes;
       this.#readBytes = 0;
     }
     this.#pump();
+  }
+
+  /** Widens the window of the connection where its client may have it. Returns by how much, in bytes. */
+  #widen(): number {
+    const moreBytes = connectionWindowBytes - this.#mostWindowBytes;
+    if (moreBytes === 0 || this.#openBodies === 0) return 0;
+    if (!this.#requests.unread.take(this.peer.address, moreBytes, wideShare)) return 0;
+    this.#mostWindowBytes = connectionWindowBytes;
+    return moreBytes;
+  }
+
+  /** Counts a request body. Returns false where the client may not have one more. */
+  #openBody(): boolean {
+    const isCharged = this.#openBodies > 0 || this.#requests.unread.take(this.peer.address, this.#mostWindowBytes, 1);
+    if (isCharged) this.#openBodies += 1;
+    return isCharged;
+  }
+
+  noteBodyClosed(): void {
+    this.#openBodies -= 1;
+    if (this.#openBodies === 0) this.#requests.unread.giveBack(this.peer.address, this.#mostWindowBytes);
   }
 
   settle(exchange: Http2Exchange): void {
@@ -289,7 +329,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     if (exchange.isScheduled) this.#forgetTurn(exchange);
     const now = this.#options.now();
     // Body bytes that the client sends before it sees the end of the stream must not count as a flood.
-    if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
+    if (exchange.isReceiving) this.#flood.noteUse(exchange.mostWindowBytes);
     this.#since = now;
     if (this.#stage === 'ended') return;
     if (!exchange.isWhole && !exchange.isBroken && this.#flood.noteReset(now))
@@ -316,9 +356,8 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       formatSettings([
         [setting.enablePush, 0],
         [setting.maxConcurrentStreams, streamsPerConnection],
-        [setting.initialWindowSize, streamWindowBytes],
         [setting.maxHeaderListSize, readShare * (targetBytes + fieldsBytes) + listOverheadBytes * mostFields],
-      ]) + formatWindowUpdate(0, connectionWindowBytes - initialWindowBytes),
+      ]) + formatWindowUpdate(0, firstWindowBytes - initialWindowBytes),
     );
   }
 
@@ -566,7 +605,6 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       isRequestEnded,
       startedAt,
       windowBytes: this.#clientWindowBytes,
-      ownWindowBytes: streamWindowBytes,
     });
     this.#streams.set(stream, exchange);
     exchange.place = this.#running.add(exchange);
@@ -583,14 +621,26 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     });
     const exchange = this.#createExchange(stream, methodOf(section), isRequestEnded, startedAt);
     if (reception.kind === 'refused') {
-      this.#reportRefusal(reception.error);
-      this.#requests.refuse(exchange, reception.error);
+      exchange.isMalformed = reception.error.code === 'malformed_request';
+      this.#refuse(exchange, reception.error);
       return;
     }
-    const request = exchange.receive(reception.head, reception.framing);
+    const { head, framing } = reception;
+    const hasBody = !isRequestEnded && !(framing.kind === 'length' && framing.sizeBytes === 0);
+    if (hasBody && !this.#openBody()) {
+      const detail = 'too much content of requests is not read';
+      this.#refuse(exchange, new ProxyError('too_many_requests', { detail, fields: [retryAfter(1000)] }));
+      return;
+    }
+    const request = exchange.receive(head, framing);
     // A request without content must not promise any (RFC 9113 §8.1.1).
     if (isRequestEnded && !exchange.receiveEnd()) this.#refuseStream(exchange);
     else this.#requests.take(exchange, request);
+  }
+
+  #refuse(exchange: Http2Exchange, error: ProxyError): void {
+    this.#reportRefusal(error);
+    this.#requests.refuse(exchange, error);
   }
 
   /** Answers a plain head from memory, where possible. */

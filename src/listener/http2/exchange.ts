@@ -9,7 +9,7 @@ import { ReceivedRequest, type RequestFraming, type RequestOwner } from '../rece
 import type { ResponseHead, ResponseOutlet } from '../respond.ts';
 import type { RateLimits } from '../timeouts.ts';
 import type { ContentOwner } from './frames.ts';
-import { errorCode, formatDataFrameHead } from './frames.ts';
+import { errorCode, formatDataFrameHead, initialWindowBytes } from './frames.ts';
 import { encodeLines, encodeStatus, formatHead, http2Lines } from './hpack.ts';
 import { Http2RequestBody } from './request-body.ts';
 
@@ -28,10 +28,12 @@ export interface ExchangeOwner {
   schedule(exchange: Http2Exchange): void;
   /** Resets a stream. */
   reset(stream: number, code: number): void;
-  /** The response was put as a whole: the stream is closed where the client has ended it, too. */
+  /** The response was put as a whole: the stream is closed where the client has ended it, too, or where the request is malformed. */
   noteEnded(exchange: Http2Exchange): void;
   /** The reader of a request body has taken content. */
   noteRead(exchange: Http2Exchange, sizeBytes: number): void;
+  /** Nothing of a request body is kept any more, and no more of it will be. */
+  noteBodyClosed(): void;
   /** Content was dropped, so that only the window of the connection grows. */
   noteDropped(sizeBytes: number): void;
   /** Ends the connection after its running exchanges. */
@@ -53,8 +55,6 @@ interface Http2ExchangeParts {
   readonly startedAt: number;
   /** The window for content that the client grants at first, in bytes. */
   readonly windowBytes: number;
-  /** The window for content that the client is granted at first, in bytes. */
-  readonly ownWindowBytes: number;
 }
 
 /** Lives from the request head until the response has left the process, or is broken off by either side. */
@@ -65,14 +65,17 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
   readonly stream: number;
   /** What the client may be sent, in bytes; negative after a smaller setting (RFC 9113 §6.9.2). */
   windowBytes: number;
-  /** What the client may send, in bytes. */
-  ownWindowBytes: number;
+  /** The largest window that the client is granted, and what it may send of it now. In bytes. */
+  mostWindowBytes = initialWindowBytes;
+  ownWindowBytes = initialWindowBytes;
   /** Bytes read since the client was told so. */
   readBytes = 0;
   /** Its place among the running exchanges of the connection. */
   place: Place<Http2Exchange> | undefined;
   /** Whether it waits in its connection for its turn to send content. */
   isScheduled = false;
+  /** Whether its request is malformed: the response ends with a reset in place of END_STREAM (RFC 9113 §8.1.1). */
+  isMalformed = false;
   readonly #owner: ExchangeOwner;
   #isRequestEnded: boolean;
   #requestFields: Fields = [];
@@ -81,6 +84,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
   #requestBytes: number | undefined;
   #receivedBytes = 0;
   #body: Http2RequestBody | undefined;
+  #isBodyOpen = false;
   #endUploadPace: (() => void) | undefined;
   /** The field section of a response head that waits for the first content, or for the end of the response. */
   #heldHead: string | undefined;
@@ -111,7 +115,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
   #seenAt: number;
 
   constructor(parts: Http2ExchangeParts) {
-    const { owner, stream, method, isRequestEnded, startedAt, windowBytes, ownWindowBytes } = parts;
+    const { owner, stream, method, isRequestEnded, startedAt, windowBytes } = parts;
     this.#owner = owner;
     this.stream = stream;
     this.method = method;
@@ -119,7 +123,6 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
     this.startedAt = startedAt;
     this.#seenAt = startedAt;
     this.windowBytes = windowBytes;
-    this.ownWindowBytes = ownWindowBytes;
   }
 
   get isSettled(): boolean {
@@ -184,6 +187,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
     this.#requestFields = head.fields;
     this.#requestBytes = sizeBytes;
     if (!this.#isRequestEnded && sizeBytes !== 0) {
+      this.#isBodyOpen = true;
       this.#expectsContinue = head.fields.some(([name]) => name === 'expect');
       this.#body = new Http2RequestBody(this);
       this.#endUploadPace = this.#owner.uploadPace.watch(this.#body, (error) => this.#body?.fail(error));
@@ -205,7 +209,15 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
     this.#isRequestEnded = true;
     if (this.#requestBytes !== undefined && this.#receivedBytes !== this.#requestBytes) return false;
     this.#body?.complete();
+    this.#closeBody();
     return true;
+  }
+
+  /** The body keeps nothing any more, and receives nothing. */
+  #closeBody(): void {
+    if (!this.#isBodyOpen || (this.#body?.keptBytes ?? 0) > 0) return;
+    this.#isBodyOpen = false;
+    this.#owner.noteBodyClosed();
   }
 
   /** Aborted when the client is gone before the response is complete. */
@@ -229,6 +241,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
 
   noteRead(sizeBytes: number): void {
     this.#owner.noteRead(this, sizeBytes);
+    if (this.#isRequestEnded) this.#closeBody();
   }
 
   noteDropped(sizeBytes: number): void {
@@ -365,7 +378,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
   putContent(mostBytes: number): number {
     const sizeBytes = Math.min(mostBytes, this.windowBytes, this.#queuedBytes);
     const isLast = sizeBytes === this.#queuedBytes && this.#isEnded && this.#trailers.length === 0;
-    this.#owner.putPiece(formatDataFrameHead(this.stream, sizeBytes, isLast));
+    this.#owner.putPiece(formatDataFrameHead(this.stream, sizeBytes, isLast && !this.isMalformed));
     for (let leftBytes = sizeBytes; leftBytes > 0; ) {
       const chunk = this.#queue[0] as Uint8Array;
       if (chunk.length <= leftBytes) this.#queue.shift();
@@ -420,7 +433,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
 
   #putHead(section: string, endsStream: boolean): void {
     this.#isHeadSent = true;
-    this.#owner.putHeaders(this.stream, section, endsStream);
+    this.#owner.putHeaders(this.stream, section, endsStream && !this.isMalformed);
     if (endsStream) this.#noteEndPut(0);
   }
 
@@ -477,6 +490,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet, ContentOwner
       const detail = isWhole ? 'the response ended before the request' : 'the stream was closed';
       this.#body.fail(new ProxyError('request_body_incomplete', { detail }));
       this.#owner.noteDropped(this.#body.drop());
+      this.#closeBody();
     }
     if (isWhole && !this.#isRequestEnded) this.#owner.reset(this.stream, errorCode.none);
   }

@@ -21,8 +21,8 @@ import type { FieldSection } from './hpack.ts';
 const methodName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**
- * Validates a request head (RFC 9113 §8.2, §8.3.1). A malformed one is refused with 400, which §8.1.1 permits in place of a reset:
- * the client learns what is wrong.
+ * Validates a request head (RFC 9113 §8.2, §8.3.1). A malformed one is refused with 400, which §8.1.1 permits before the reset: the
+ * client learns what is wrong.
  */
 export function receiveHttp2Head(section: FieldSection, context: ReceptionContext): Reception {
   const { limits, scheme, peer, receivedAt } = context;

@@ -6,7 +6,10 @@ import type { ClientProgress } from '../timeouts.ts';
 
 /** Smaller pieces are copied together, because each piece takes memory besides its bytes. In bytes. */
 const smallBytes = 4 * 1024;
-const slabBytes = 16 * 1024;
+
+/** Sizes of the buffers for small pieces: the first, and the largest. Each is four times as large as what is kept. In bytes. */
+const firstSlabBytes = 64;
+const mostSlabBytes = 16 * 1024;
 
 /** The exchange of a body, as the body uses it. */
 interface BodyOwner {
@@ -48,6 +51,11 @@ export class Http2RequestBody implements BodyStream, AsyncIterator<Uint8Array, u
   /** Whether a reader waits for bytes. */
   get isBehind(): boolean {
     return this.#waiting !== undefined;
+  }
+
+  /** Bytes that were received and not read. */
+  get keptBytes(): number {
+    return this.#keptBytes;
   }
 
   /** Received bytes of content. */
@@ -129,18 +137,23 @@ export class Http2RequestBody implements BodyStream, AsyncIterator<Uint8Array, u
     return droppedBytes;
   }
 
+  /** Copies content: the received bytes are a part of what was read from the socket, which would stay as a whole. */
   #keep(bytes: Buffer): void {
-    this.#keptBytes += bytes.length;
-    if (bytes.length > smallBytes || this.#chunks.length === 0) {
+    if (bytes.length > smallBytes) {
+      const own = Buffer.allocUnsafeSlow(bytes.length);
+      bytes.copy(own);
       this.#closeSlab();
-      this.#chunks.push(bytes);
+      this.#chunks.push(own);
+      this.#keptBytes += bytes.length;
       return;
     }
-    if (this.#slab === undefined || this.#slabUsed + bytes.length > slabBytes) {
+    if (this.#slab === undefined || this.#slabUsed + bytes.length > this.#slab.length) {
       this.#closeSlab();
+      const slabBytes = Math.max(firstSlabBytes, bytes.length, Math.min(4 * this.#keptBytes, mostSlabBytes));
       this.#slab = Buffer.allocUnsafeSlow(slabBytes);
       this.#chunks.push(this.#slab);
     }
+    this.#keptBytes += bytes.length;
     this.#slab.set(bytes, this.#slabUsed);
     this.#slabUsed += bytes.length;
   }

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
 import type { Peer, ProxyRequest } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
+import { type UnreadContent, unreadContent } from '../message-body.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
 import { answer, type ResponseContext, respond } from '../respond.ts';
 import {
@@ -34,6 +35,7 @@ class Http2Server implements ConnectionServer, Http2Requests {
   readonly pace: RateLimits;
   readonly uploadPace: RateLimits;
   readonly writeBuffer = new WriteBuffer();
+  readonly unread: UnreadContent;
   readonly #options: ProtocolOptions;
   readonly #context: ResponseContext;
   readonly #connections = new Set<Http2Connection>();
@@ -47,6 +49,7 @@ class Http2Server implements ConnectionServer, Http2Requests {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs } = limits;
     const timeouts = [headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs];
     this.#options = options;
+    this.unread = options.unread ?? unreadContent;
     this.pace = createRateLimits({ limits, now, after });
     this.#context = { handler, now, pace: this.pace };
     this.uploadPace = createUploadPace({ limits, now, after });

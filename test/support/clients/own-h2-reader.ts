@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { errorResponse } from '../../../src/delivery/problem.ts';
 import type { ProxyRequest } from '../../../src/http/message.ts';
 import { Http2Connection } from '../../../src/listener/http2/connection.ts';
+import { UnreadContent } from '../../../src/listener/message-body.ts';
 import type { ProtocolOptions } from '../../../src/listener/protocol.ts';
 import { answer, type ResponseContext, respond } from '../../../src/listener/respond.ts';
 import { WriteBuffer } from '../../../src/listener/write-buffer.ts';
@@ -67,6 +68,7 @@ export function readAsHttp2Listener(pieces: readonly Buffer[]): Http2Reading {
     pace: unlimited,
     uploadPace: unlimited,
     writeBuffer: new WriteBuffer(),
+    unread: new UnreadContent(),
     take: (exchange, request) => answer(exchange, request, context),
     refuse: (exchange, error) => respond(exchange, errorResponse(error), context),
   });
