@@ -144,8 +144,10 @@ export const routeLimitsSchema = z
       .optional()
       .describe('The largest body of a request; a larger one gets 413. Without it: any.'),
     requestsPerClient: countOption(0, 1_000_000)
-      .default(0)
-      .describe('The most requests of one client at a time; more get 429. 0 sets no limit.'),
+      .optional()
+      .describe(
+        'The most requests of one client at a time; more get 429. 0 sets no limit. Without it: 4096, without stored responses that are sent at once, and without tunnels.',
+      ),
     tunnelsPerClient: countOption(0, 1_000_000)
       .optional()
       .describe(

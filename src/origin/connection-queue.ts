@@ -25,8 +25,12 @@ export interface QueueRules {
 export interface Shortage {
   readonly limit: 'connections' | 'connectionsPerClient' | 'unansweredRequests';
   readonly most: number;
-  readonly use: OriginUse;
+  /** Returns what holds the places; it looks at each of them. */
+  readonly use: () => OriginUse;
 }
+
+/** The most requests to one origin that wait for a connection, of all clients; each takes memory, and most would wait in vain. */
+const mostWaiting = 10_000;
 
 type Send = (refusal?: ProxyError) => void;
 
@@ -65,6 +69,7 @@ export class ConnectionQueue {
   /** The places of the requests that have a connection. */
   readonly #running = new Set<Place>();
   #unanswered = 0;
+  #waiting = 0;
 
   constructor(rules: QueueRules) {
     this.#rules = rules;
@@ -79,8 +84,8 @@ export class ConnectionQueue {
   get use(): OriginUse {
     const running = [...this.#running];
     const fills = running.filter(({ isFill }) => isFill).length;
-    const waiting = new Set([...this.#lines.values()].flatMap((line) => [...line])).size;
-    return { streams: running.length - fills - this.#unanswered, fills, unanswered: this.#unanswered, waiting };
+    const [unanswered, waiting] = [this.#unanswered, this.#waiting];
+    return { streams: running.length - fills - unanswered, fills, unanswered, waiting };
   }
 
   /** Gives a connection to a place where one is free and no request waits; returns whether it did. */
@@ -115,21 +120,31 @@ export class ConnectionQueue {
   /** The limit that keeps a request of a client from beginning now. */
   shortageFor(client: Client): Shortage {
     const { connections, unanswered = 0, perClient } = this.#rules;
-    const { use } = this;
+    const use = (): OriginUse => this.use;
     if (this.#running.size >= connections) return { limit: 'connections', most: connections, use };
     if (this.#hasTooManyUnanswered) return { limit: 'unansweredRequests', most: unanswered, use };
     if (!this.#hasShare(client)) return { limit: 'connectionsPerClient', most: perClient(), use };
     return { limit: 'connections', most: connections, use };
   }
 
+  /** Whether the line has room: a client waits with at most as many requests as others still may, so that another always may. */
+  hasRoomFor(client: Client): boolean {
+    return (this.#lines.get(client)?.size ?? 0) < mostWaiting - this.#waiting;
+  }
+
   /** Called when a place begins to wait. Returns a function that is called when it does not wait any more. */
-  noteWaiting(place: Place, client: Client): (() => void) | undefined {
+  noteWaiting(place: Place, client: Client): () => void {
     const { patience, onWait } = this.#rules;
     onWait?.(this.shortageFor(client));
-    return patience?.clock.after(patience.waitMs, () => {
+    this.#waiting += 1;
+    const stopTimer = patience?.clock.after(patience.waitMs, () => {
       const { limit, most } = this.shortageFor(client);
       place.refuse(noPlace(most, patience.waitMs, limit));
     });
+    return () => {
+      this.#waiting -= 1;
+      stopTimer?.();
+    };
   }
 
   /** Notes that the head of a response has arrived. */
@@ -151,7 +166,7 @@ export class ConnectionQueue {
     const isOwn = client !== undefined && this.#heldBy(client) >= this.#rules.perClient();
     if (!isOwn && !this.#isFull) return;
     const mayBe = ({ holder }: Place) => !isOwn || holder === client;
-    const unread = [...this.#running].find((place) => place.isUnread && mayBe(place));
+    const unread = this.#running.values().find((place) => place.isUnread && mayBe(place));
     const place = unread ?? [...this.#spare].findLast(mayBe);
     if (place === undefined) return;
     this.#spare.delete(place);
@@ -260,6 +275,11 @@ class Place implements Turn {
     if (isSpare) {
       this.#state = 'over';
       send(new ProxyError('origin_busy', { detail: 'no connection to spare' }));
+      return;
+    }
+    if (!this.#queue.hasRoomFor(client)) {
+      this.#state = 'over';
+      send(new ProxyError('origin_busy', { detail: 'too many requests wait', fields: [retryAfter(1000)] }));
       return;
     }
     this.#state = 'waiting';

@@ -133,14 +133,18 @@ async function readList(source: SecretSource, rule: SecretRule): Promise<readonl
   return reading.secrets;
 }
 
+/** The most requests of one client at a time where the operator sets no number: each that waits takes 10 to 20 KB of memory. */
+const waitingPerClient = 4096;
+
 /** Creates the limits of a route. Takes over those of the previous configuration, and what clients have used, where they are equal. */
 function createRouteAllowances({ limits }: RouteConfig, heir: Heir): Allowances {
-  const { rate, amplification, bodyBytes, requestsPerClient, fills, fillsPerClient } = limits;
+  const { rate, amplification, bodyBytes, requestsPerClient = waitingPerClient, fills, fillsPerClient } = limits;
   const { tunnelsPerClient = clientShare(originDescriptors(descriptorLimit())) } = limits;
   const { factor, freeBytes, windowSeconds } = amplification;
   const rules = {
     bodyBytes,
     requestsPerClient,
+    areHitsFree: limits.requestsPerClient === undefined,
     tunnelsPerClient,
     tunnelIdleTimeoutMs: secondsToMs(limits.tunnelIdleTimeoutSeconds),
     fills,

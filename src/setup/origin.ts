@@ -210,7 +210,7 @@ function createShortageReport(url: URL, route: string, emit: Emit): UndiciOrigin
     const now = backgroundClock.now();
     if (now < nextAt) return;
     nextAt = now + shortageEveryMs;
-    const { streams, fills, unanswered, waiting } = use;
+    const { streams, fills, unanswered, waiting } = use();
     const message = `requests wait for the origin ${url.href}: origin.${limit} (${most}) is reached`;
     const detail = `in use: ${streams} by streams, ${fills} by fills, ${unanswered} by unanswered requests; waiting: ${waiting}`;
     emit({ kind: 'origin', route, message, detail });

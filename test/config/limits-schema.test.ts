@@ -7,7 +7,7 @@ const check = (limits: unknown) => checkConfig({ routes: [{ origin: 'http://127.
 
 describe('limits accepts', () => {
   it.each<[limits: Readonly<Record<string, unknown>>, want?: Readonly<Record<string, unknown>>]>([
-    [{}, { requestsPerClient: 0, fills: 0, fillsPerClient: 0 }],
+    [{}, { fills: 0, fillsPerClient: 0 }],
     [{ bodyBytes: '0B' }, { bodyBytes: 0 }],
     [
       { bodyBytes: '10MB', requestsPerClient: 10, fills: 50, fillsPerClient: 5 },

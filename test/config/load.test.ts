@@ -94,7 +94,6 @@ describe('checkConfig fills in', () => {
             toClient: { remove: [], set: {}, add: {} },
           },
           limits: {
-            requestsPerClient: 0,
             tunnelIdleTimeoutSeconds: 3600,
             fills: 0,
             fillsPerClient: 0,

@@ -47,7 +47,7 @@ function createGround(rules: Partial<AllowanceRules>) {
       throw thrown;
     }
   };
-  return { clock, origin, enter, refusal };
+  return { clock, origin, enter, refusal, hits: allowances.hits };
 }
 
 function bodyOf(...sizes: readonly number[]): BodyStream & { isClosed: boolean } {
@@ -90,6 +90,18 @@ describe('requestsPerClient', () => {
     expect(refusal()?.code).toBe('too_many_requests');
     for (const each of [second, third]) each.leave({ ...finished, complete: false });
     expect([enter(), enter()]).toHaveLength(2);
+  });
+
+  it('by default lets hits pass, and does not count a tunnel, which has its own limit', () => {
+    const { enter, refusal, hits } = createGround({ requestsPerClient: 1, areHitsFree: true });
+    expect(hits).toBeDefined();
+    expect(createGround({ requestsPerClient: 1 }).hits).toBeUndefined();
+    const tunnel = enter();
+    expect(refusal()?.code).toBe('too_many_requests');
+    tunnel.openTunnel();
+    enter();
+    tunnel.leave(finished);
+    expect(refusal()?.code).toBe('too_many_requests');
   });
 
   it.each<[one: string, other: string, isShared: boolean]>([

@@ -57,6 +57,36 @@ it.each(rows)('%s', async (_name, connections, perClient, story, expected) => {
   expect(begun.join(' ')).toBe(expected);
 });
 
+describe('a line of 10,000 requests', () => {
+  it('has room for half of them by one client, and always for one more client; the rest is refused at once', () => {
+    const queue = new ConnectionQueue({ connections: 1, perClient: () => 1 });
+    const refused: ProxyError[] = [];
+    const turns: Turn[] = [];
+    const ask = (client: string, count: number): void => {
+      for (let at = 0; at < count; at += 1) {
+        const turn = queue.join({ client, bodyClients: undefined });
+        turns.push(turn);
+        turn.begin((refusal) => {
+          if (refusal !== undefined) refused.push(refusal);
+        });
+      }
+    };
+    ask('x', 1);
+    ask('a', 5001);
+    expect(refused).toHaveLength(1);
+    expect(refused[0]).toMatchObject({ code: 'origin_busy', fields: [['retry-after', '1']] });
+    ask('b', 2500);
+    expect(refused).toHaveLength(1);
+    ask('b', 1);
+    expect(refused).toHaveLength(2);
+    expect(queue.use.waiting).toBe(7500);
+    for (const turn of turns.slice(1)) turn.leave();
+    expect(queue.use.waiting).toBe(0);
+    ask('a', 1);
+    expect(refused).toHaveLength(2);
+  });
+});
+
 describe('a spare request', () => {
   /** Spare requests and others on a queue; `needed` lists the spare ones that were told to give up their connection. */
   function withSpare(connections: number, perClient: number) {

@@ -78,6 +78,8 @@ export interface HitAllowances {
 export interface AllowanceRules {
   readonly bodyBytes: number | undefined;
   readonly requestsPerClient: number;
+  /** Whether `requestsPerClient` is not for requests that are over in one tick. They, and tunnels, have no place then. */
+  readonly areHitsFree?: boolean;
   readonly tunnelsPerClient: number;
   readonly tunnelIdleTimeoutMs: number;
   readonly rate: RateRules | undefined;
@@ -112,7 +114,7 @@ class RouteAllowances implements Allowances {
     this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
     this.#share = amplification && new OriginShare(amplification, now);
     const count = this.#rate && ((client: string) => this.#rate?.countAtOnce(client));
-    this.hits = rules.requestsPerClient === 0 ? { count, share: this.#share } : undefined;
+    this.hits = rules.requestsPerClient === 0 || rules.areHitsFree === true ? { count, share: this.#share } : undefined;
   }
 
   enter(request: ProxyRequest, { address }: Client, { route }: Routed): Allowance {
@@ -163,7 +165,10 @@ class RouteAllowances implements Allowances {
 function takePlace(places: ConcurrencyCounts, most: number, client: string, fields: Fields): (() => void) | undefined {
   if (most === 0) return undefined;
   if (places.of(client) < most) return places.take(client);
-  throw new ProxyError('too_many_requests', { fields: [retryAfter(1000), ...fields] });
+  throw new ProxyError('too_many_requests', {
+    detail: `${most} of this client`,
+    fields: [retryAfter(1000), ...fields],
+  });
 }
 
 interface Shared {
@@ -193,7 +198,8 @@ class RequestAllowance implements Allowance {
   }
 
   openTunnel(): TunnelTerms {
-    const { rules, tunnels, fields } = this.#shared;
+    const { rules, tunnels, fields, release } = this.#shared;
+    if (rules.areHitsFree === true) release?.();
     this.#releaseTunnel = takePlace(tunnels, rules.tunnelsPerClient, this.client, fields);
     return { idleTimeoutMs: rules.tunnelIdleTimeoutMs };
   }

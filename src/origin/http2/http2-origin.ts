@@ -151,7 +151,8 @@ class AlpnOrigin implements ConnectedOrigin {
     const leave = () => fail(abortError(signal));
     if (signal.aborted) leave();
     signal.addEventListener('abort', leave, { once: true });
-    if (this.#usable().length >= connections) onWait?.({ limit: 'connections', most: connections, use: this.use });
+    if (this.#usable().length >= connections)
+      onWait?.({ limit: 'connections', most: connections, use: () => this.use });
     const stopTimer = patience?.clock.after(patience.waitMs, () => fail(noPlace(connections, patience.waitMs)));
     this.#waiting.push({ isGone: () => isGone, proceed: resolve, fail });
     this.#openMore();
