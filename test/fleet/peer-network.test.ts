@@ -1,7 +1,7 @@
 /** Connections between members on several machines: only a peer that knows the key of a process is answered. */
 
 import { randomBytes } from 'node:crypto';
-import { connect as connectPlain } from 'node:net';
+import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { HolderLost, type PeerAnswer } from '../../src/cache/fleet.ts';
@@ -15,6 +15,7 @@ import {
 } from '../../src/fleet/engine/peer-network.ts';
 import { createHolderOver } from '../../src/fleet/peer-client.ts';
 import type { Route } from '../../src/routing/router.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
 import { realClock } from '../support/clocks/real-clock.ts';
 import { admissionOf, createAsked } from '../support/proxies/peer-ground.ts';
 import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
@@ -125,6 +126,42 @@ describe('a peer', () => {
     socket.on('data', () => {});
     await new Promise((resolve) => socket.once('close', resolve));
     expect(asked).toBe(0);
+  });
+
+  const silent = async (port: number): Promise<{ socket: Socket; closed: Promise<unknown> }> => {
+    const socket = connectPlain(port, '127.0.0.1');
+    socket.on('error', () => {});
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    await new Promise((resolve) => socket.once('connect', resolve));
+    return { socket, closed };
+  };
+
+  it('that does not end its handshake is cut off after ten seconds', async () => {
+    const clock = createFakeClock();
+    const cache = { answerPeer: async () => given };
+    const other = await openNetworkPeers({ cache, admission: admissionOf(route), clock, host: '127.0.0.1', port: 0 });
+    try {
+      const [nothing, half] = [await silent(other.port), await silent(other.port)];
+      // The head of a record whose rest does not come.
+      half.socket.write(Buffer.from([22, 3, 1, 2, 0, 1]));
+      const holder = holderAt({ host: '127.0.0.1', port: other.port, secret: other.secret });
+      await holder.answer(createAsked(route, never));
+      await clock.advance(9_999);
+      expect([nothing.socket.destroyed, half.socket.destroyed]).toEqual([false, false]);
+      await clock.advance(1);
+      await Promise.all([nothing.closed, half.closed]);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('that has not ended its handshake is cut off when 256 later ones have not, and a peer is still answered', async () => {
+    const first = await silent(server.port);
+    const others = await Promise.all(Array.from({ length: 256 }, () => silent(server.port)));
+    await first.closed;
+    await holderAt(address()).answer(createAsked(route, never));
+    expect(asked).toBe(1);
+    for (const { socket } of others) socket.destroy();
   });
 
   it('is lost where nothing listens', async () => {

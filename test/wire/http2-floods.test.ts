@@ -150,6 +150,25 @@ describe('a flood of', () => {
     );
   });
 
+  it('streams that are reset counts for its client, over however many connections; another client goes on', async () => {
+    await using listener = await openH2Server(() => new Promise(() => {}), { now: () => 0, addressOf: () => address });
+    let address = '127.0.0.1';
+    let connections = 0;
+    let code: number | undefined;
+    for (; code === undefined && connections < 10; connections += 1) {
+      await using client = await listener.connect();
+      for (let stream = 1; stream < 601; stream += 2) client.send(Buffer.concat([headers(stream), reset(stream)]));
+      await client.roundTrip();
+      code = client.goawayCode;
+    }
+    expect({ connections, code }).toEqual({ connections: 4, code: errorCode.calm });
+    expect(listener.requests.length).toBeLessThanOrEqual(1_001);
+    address = '192.0.2.1';
+    await using other = await listener.connect();
+    other.send(Buffer.concat([headers(1), reset(1)]));
+    expect(await other.roundTrip()).toBe(true);
+  });
+
   it('streams that are reset is answered with ENHANCE_YOUR_CALM', async () => {
     await using listener = await server();
     await using client = await listener.connect();

@@ -17,6 +17,10 @@ const KEY_BYTES = 32;
 /** How long a connection may take, in milliseconds. Many are made at once where many clients miss. */
 const CONNECT_MS = 5_000;
 
+/** How long a handshake may take, in milliseconds, and the most that run: then the oldest ends. */
+const HANDSHAKE_MS = 2 * CONNECT_MS;
+const MOST_HANDSHAKES = 256;
+
 /** How a process is reached by its peers. */
 export interface PeerAddress {
   readonly host: string;
@@ -61,18 +65,33 @@ export async function openNetworkPeers(options: NetworkPeerOptions): Promise<Net
   const { host, port } = options;
   const key = randomBytes(KEY_BYTES);
   const sockets = new Set<Socket>();
+  /** Connections that have not shown that they know the key, by their other end. The first is the oldest. */
+  const strangers = new Map<string, Socket>();
   const server = createServer({
     ...protocol,
-    handshakeTimeout: 2 * CONNECT_MS,
     pskCallback: (_socket, identity) => (identity === PROTOCOL ? key : null),
   });
-  // Connections that do not know the key end during the handshake.
+  // Connections that do not know the key end during the handshake: each has a time limit, and their number has one.
   server.on('connection', (socket: Socket) => {
+    const name = otherEnd(socket);
+    const stopTimer = options.clock.after(HANDSHAKE_MS, () => {
+      if (strangers.get(name) === socket) socket.destroy();
+    });
     sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
+    strangers.set(name, socket);
+    socket.once('close', () => {
+      stopTimer();
+      sockets.delete(socket);
+      if (strangers.get(name) === socket) strangers.delete(name);
+    });
+    const [oldest] = strangers.values();
+    if (strangers.size > MOST_HANDSHAKES) oldest?.destroy();
   });
-  server.on('tlsClientError', () => {});
-  server.on('secureConnection', (socket) => servePeer(socket, options));
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  server.on('secureConnection', (socket) => {
+    strangers.delete(otherEnd(socket));
+    servePeer(socket, options);
+  });
   await listenForPeers(server, { host, port });
   const address = server.address();
   return {
@@ -84,6 +103,11 @@ export async function openNetworkPeers(options: NetworkPeerOptions): Promise<Net
       await closed;
     },
   };
+}
+
+/** Returns the address and port of the other end, which no other connection to a server has. */
+function otherEnd({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 /** Begins to connect to a peer. What is written is sent once the peer has shown that it knows its key. */

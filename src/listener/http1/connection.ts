@@ -9,6 +9,7 @@ import { type ClientConnection, endOwners } from '../../http/client-connection.t
 import { memoizeByText } from '../../http/collections.ts';
 import type { CachedFields, Handler, Hit, Peer, PlainHead, PlainSource } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import { isSafeMethod } from '../../semantics/method.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { type HeadLimits, type ParsedHead, toParsedHead } from '../request-head.ts';
 import {
@@ -339,8 +340,19 @@ export class Connection implements SocketUser, PlainSource, ClientConnection {
       this.refuse(new ProxyError(reading.code, { detail: reading.detail }));
       return noBytes;
     }
-    const rest = all.subarray(reading.sizeBytes);
-    this.context.take(this, reading.head, rest);
+    return this.#take(reading.head, all, reading.sizeBytes);
+  }
+
+  /** Takes a request, but one with an unsafe method only when no other runs. Returns the bytes after its head. */
+  #take(head: ParsedHead, bytes: Buffer, sizeBytes: number): Buffer {
+    if (this.#pipeline.length > 0 && !isSafeMethod(head.method)) {
+      // It is counted when it is read again.
+      this.#requests -= 1;
+      this.#pipeline.holdBackAll(bytes);
+      return noBytes;
+    }
+    const rest = bytes.subarray(sizeBytes);
+    this.context.take(this, head, rest);
     return rest;
   }
 
@@ -388,6 +400,8 @@ export class Pipeline {
   running: readonly RunningExchange[] = none;
   /** Whether received bytes were put back unread. */
   #isHeldBack = false;
+  /** Whether the next request waits until all responses are over. */
+  #isSerial = false;
 
   constructor(socket: Socket) {
     this.#socket = socket;
@@ -410,11 +424,6 @@ export class Pipeline {
     return this.running.find(({ isReceiving }) => isReceiving);
   }
 
-  /** Whether every response is complete, written or not. */
-  get isMade(): boolean {
-    return this.running.every(({ isMade }) => isMade);
-  }
-
   get isCloseDelimited(): boolean {
     return this.running.some(({ isCloseDelimited }) => isCloseDelimited);
   }
@@ -423,9 +432,13 @@ export class Pipeline {
     return this.running.some(({ isWaitingForClient }) => isWaitingForClient);
   }
 
-  /** Whether the client has to take some bytes before its next request is read: a few bytes can request many responses. */
+  /**
+   * Whether the next request is not read yet: the client has to take some bytes before, because a few bytes can request many
+   * responses; or a request runs that runs alone.
+   */
   get isFull(): boolean {
     if (this.running.length === 0) return false;
+    if (this.#isSerial || this.last?.isUnsafe === true) return true;
     const waitingBytes = this.running.reduce((sum, exchange) => sum + exchange.waitingBytes, 0);
     return this.#socket.writableLength + waitingBytes >= untakenLimitBytes;
   }
@@ -464,6 +477,12 @@ export class Pipeline {
     this.#socket.unshift(bytes);
   }
 
+  /** Puts a request with an unsafe method back until all responses are over: only safe ones may run together (RFC 9112 §9.3.2). */
+  holdBackAll(bytes: Buffer): void {
+    this.#isSerial = true;
+    this.holdBack(bytes);
+  }
+
   connectionClosed(): void {
     for (const exchange of this.running) exchange.connectionClosed();
   }
@@ -471,6 +490,7 @@ export class Pipeline {
   #readOn(): void {
     if (!this.#isHeldBack || this.isFull) return;
     this.#isHeldBack = false;
+    this.#isSerial = false;
     this.#socket.resume();
   }
 }
@@ -548,10 +568,10 @@ export interface RunningExchange {
   readonly isCloseDelimited: boolean;
   /** Whether its response has `Connection: close`. Then no later exchange gets a response. */
   readonly isLast: boolean;
+  /** Whether its request may change something, so that no later one runs beside it. */
+  readonly isUnsafe: boolean;
   /** Whether its response broke off. */
   readonly isBroken: boolean;
-  /** Whether its response is complete, written or not. */
-  readonly isMade: boolean;
   /** Whether its whole response was written to the socket, so that the next one may follow. */
   readonly isWritten: boolean;
   /** Bytes of its response that wait for the responses before it. */
@@ -634,7 +654,7 @@ class WrittenHit implements RunningExchange, ClientProgress {
   readonly isWaitingForClient = true;
   readonly isCloseDelimited = false;
   readonly isLast = false;
-  readonly isMade = true;
+  readonly isUnsafe = false;
   readonly isWritten = true;
   readonly waitingBytes = 0;
   readonly isBehind = true;

@@ -4,6 +4,7 @@ import type { ClientConnection } from '../../http/client-connection.ts';
 import { type Fields, fieldLines, listMembers } from '../../http/fields.ts';
 import type { BodyStream, InterimResponse, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import { isSafeMethod } from '../../semantics/method.ts';
 import type { RequestHead } from '../listener.ts';
 import { ReceivedRequest, type RequestFraming, type RequestOwner } from '../receive.ts';
 import type { HeadLimits, ParsedHead } from '../request-head.ts';
@@ -74,8 +75,8 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     return this.#isLast;
   }
 
-  get isMade(): boolean {
-    return this.#writer.isEnded;
+  get isUnsafe(): boolean {
+    return !isSafeMethod(this.method);
   }
 
   get isWritten(): boolean {

@@ -110,6 +110,8 @@ export interface Http2Requests {
   /** What the connections may keep of content that is not read. */
   readonly unread: UnreadContent;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
+  /** Counts a stream of a client that ended before its response. Returns whether all connections of the client have too many. */
+  noteReset(address: string): boolean;
   /** Answers an exchange whose request is refused. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
 }
@@ -332,8 +334,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     if (exchange.isReceiving) this.#flood.noteUse(exchange.mostWindowBytes);
     this.#since = now;
     if (this.#stage === 'ended') return;
-    if (!exchange.isWhole && !exchange.isBroken && this.#flood.noteReset(now))
-      this.#calm('too many streams were reset');
+    if (!exchange.isWhole && !exchange.isBroken && this.#isResetFlood(now)) this.#calm('too many streams were reset');
     else this.#endIfDone();
   }
 
@@ -590,7 +591,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     if (this.#streams.size >= this.#options.limits.streamsPerConnection) {
       if (!endsStream) this.#rememberReset(stream);
       this.#output.put(formatReset(stream, errorCode.refusedStream));
-      if (this.#flood.noteReset(now)) this.#calm('too many streams were refused');
+      if (this.#isResetFlood(now)) this.#calm('too many streams were refused');
       return;
     }
     if (endsStream && this.#writeHit(stream, section, now)) return;
@@ -822,6 +823,12 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     this.#uncheckedBytes = 0;
     const sentBytes = takenBytes({ socket: this.#socket });
     return this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now);
+  }
+
+  /** Counts a stream that ended before its response, for the connection and for its client, which may open others. */
+  #isResetFlood(now: number): boolean {
+    const isClientFlooding = this.#requests.noteReset(this.peer.address);
+    return this.#flood.noteReset(now) || isClientFlooding;
   }
 
   /** Whether a field section has not ended in the time for a request head. */

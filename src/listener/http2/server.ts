@@ -2,6 +2,8 @@
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
+import { clientName } from '../../guard/client.ts';
+import { LeakyBuckets } from '../../guard/limits/rate-limit.ts';
 import type { Peer, ProxyRequest } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import { type UnreadContent, unreadContent } from '../message-body.ts';
@@ -24,6 +26,13 @@ import type { Http2Exchange } from './exchange.ts';
 const period = { least: 20, most: 1_000 };
 
 /**
+ * Allowed resets of all connections of one client: a burst, and 400 a second. Each costs as much as a miss, also where every
+ * connection has few of them. In milliseconds of debt for each.
+ */
+const mostResets = 1000;
+const msPerReset = 1000 / 400;
+
+/**
  * Creates the HTTP/2 server (RFC 9113), over TLS and in cleartext with prior knowledge (§3.3). Extended CONNECT (RFC 8441) is not
  * offered.
  */
@@ -40,6 +49,8 @@ class Http2Server implements ConnectionServer, Http2Requests {
   readonly #context: ResponseContext;
   readonly #connections = new Set<Http2Connection>();
   readonly #rounds: PeriodicCheck;
+  /** Streams that ended before their response, by client, as time debts. */
+  readonly #resets: LeakyBuckets;
   #isDraining = false;
   /** Called when the last connection is gone. */
   #onEmpty: (() => void) | undefined;
@@ -52,6 +63,7 @@ class Http2Server implements ConnectionServer, Http2Requests {
     this.unread = options.unread ?? unreadContent;
     this.pace = createRateLimits({ limits, now, after });
     this.#context = { handler, now, pace: this.pace };
+    this.#resets = new LeakyBuckets({ maxNames: 10_000, now });
     this.uploadPace = createUploadPace({ limits, now, after });
     this.#rounds = createPeriodicCheck(after, roundPeriod(timeouts, period), () => this.#look());
   }
@@ -96,6 +108,12 @@ class Http2Server implements ConnectionServer, Http2Requests {
 
   take(exchange: Http2Exchange, request: ProxyRequest): void {
     answer(exchange, request, this.#context);
+  }
+
+  noteReset(address: string): boolean {
+    const client = clientName(address);
+    this.#resets.add(client, msPerReset);
+    return this.#resets.of(client) > mostResets * msPerReset;
   }
 
   refuse(exchange: Http2Exchange, error: ProxyError): void {

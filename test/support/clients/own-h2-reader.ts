@@ -69,6 +69,7 @@ export function readAsHttp2Listener(pieces: readonly Buffer[]): Http2Reading {
     uploadPace: unlimited,
     writeBuffer: new WriteBuffer(),
     unread: new UnreadContent(),
+    noteReset: () => false,
     take: (exchange, request) => answer(exchange, request, context),
     refuse: (exchange, error) => respond(exchange, errorResponse(error), context),
   });

@@ -26,13 +26,21 @@ export interface TestH2Server extends AsyncDisposable {
 interface Overrides extends Partial<Omit<ProtocolOptions, 'limits' | 'scheme'>> {
   readonly limits?: Partial<ListenerLimits>;
   readonly tls?: boolean;
+  /** The address of the client of a connection; 127.0.0.1 by default. */
+  readonly addressOf?: () => string;
   /** Called with each connection; must call `serve`. By default it calls it at once. */
   readonly before?: (socket: Socket, serve: () => void) => void;
 }
 
 /** Opens a server on a free port of 127.0.0.1. Disposing cuts its streams, and waits until none is left. */
 export async function openH2Server(handler: Handler, overrides: Overrides = {}): Promise<TestH2Server> {
-  const { tls = false, before = (_socket, serve) => serve(), limits, ...more } = overrides;
+  const {
+    tls = false,
+    before = (_socket, serve) => serve(),
+    addressOf = () => '127.0.0.1',
+    limits,
+    ...more
+  } = overrides;
   const events: ServerEvent[] = [];
   const requests: ProxyRequest[] = [];
   const sockets = new Set<Socket>();
@@ -54,7 +62,7 @@ export async function openH2Server(handler: Handler, overrides: Overrides = {}):
     sockets.add(socket);
     socket.on('error', () => {});
     socket.once('close', () => sockets.delete(socket));
-    before(socket, () => server.serve(socket, { address: '127.0.0.1', port: socket.remotePort ?? 0 }));
+    before(socket, () => server.serve(socket, { address: addressOf(), port: socket.remotePort ?? 0 }));
   };
   const front: Server = tls
     ? createTlsServer({ ...testCertificate, ALPNProtocols: ['h2'], allowHalfOpen: true }, accept)
