@@ -134,7 +134,7 @@ class StoreCache implements Cache {
     this.#passer = new Pass(this.#context, this.#flights);
     this.#peerFetch = new PeerFetch(this.#context, (lease, inquiry, given) => this.#answerUnder(lease, inquiry, given));
     this.#stored = new StoredAnswers(this.#context, this.#flights, this.#passer, this.#peerFetch);
-    this.#fetched = new FetchedAnswers(this.#context, this.#stored);
+    this.#fetched = new FetchedAnswers(this.#context, this.#stored, this.#passer);
     this.#validation = new BackgroundRevalidation(this.#context, this.#flights, (inquiry, candidate) =>
       this.#fly(inquiry, candidate),
     );

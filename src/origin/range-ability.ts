@@ -17,9 +17,9 @@ export type RangeFault = 'lie' | 'odd' | 'uncombinable' | 'disguised' | 'unjoina
 
 /**
  * What else is remembered of a URL: it has refused a further part (`askedOnce`), it has given a part but not the whole (`partsOnly`),
- * or it has refused a part and the whole (`refusesAll`).
+ * it has given the whole in place of a part (`givesWhole`), or it has refused a part and the whole (`refusesAll`).
  */
-type Mark = 'askedOnce' | 'partsOnly' | 'refusesAll';
+type Mark = 'askedOnce' | 'givesWhole' | 'partsOnly' | 'refusesAll';
 
 /** A fault, and what was seen, for people: a sentence about the origin ("it ..."). */
 export interface RangeRefusal {
@@ -46,6 +46,8 @@ export interface RangeSupport {
    * with others.
    */
   readonly mayRequestTail: boolean;
+  /** Whether a 200 to a range may hold a part: not where the URL or its origin has been seen to send the whole in place of one. */
+  readonly mayDisguiseParts: boolean;
   /** Whether the origin is known to send parts, so that bytes that are not fetched now can be fetched alone later. */
   readonly isKnown: boolean;
   /**
@@ -125,6 +127,7 @@ class LearntAbility implements RangeAbility {
   readonly #refusals = new ExpiringMap<RangeRefusal>(maxUrls);
   readonly #marks: Readonly<Record<Mark, ExpiringMap<true>>> = {
     askedOnce: new ExpiringMap(maxUrls),
+    givesWhole: new ExpiringMap(maxUrls),
     partsOnly: new ExpiringMap(maxUrls),
     refusesAll: new ExpiringMap(maxUrls),
   };
@@ -282,6 +285,11 @@ class UrlRanges implements RangeSupport {
     return !this.#origin.isKnown && (this.#origin.isUncombinable || this.#origin.mayAsk);
   }
 
+  get mayDisguiseParts(): boolean {
+    if (this.#own?.fault === 'odd') return true;
+    return this.mayRequestFurtherPart && !this.#origin.has('givesWhole', this.#key);
+  }
+
   get isKnown(): boolean {
     return this.#origin.isKnown && this.#own === undefined;
   }
@@ -339,6 +347,7 @@ class UrlRanges implements RangeSupport {
   }
 
   noteWhole(): void {
+    this.#origin.note('givesWhole', this.#key);
     this.#origin.noteWhole();
   }
 

@@ -92,6 +92,45 @@ describe('an open range', () => {
   );
 });
 
+describe('a URL that looks as if it were answered once', () => {
+  const send = (fields: Record<string, string>) => proxy.send({ target: '/dl?token=1', fields });
+
+  it('gets If-Range with the range, so that the whole of another version comes with the same answer', async () => {
+    const fields = { range: 'bytes=5000-5099', 'if-range': '"v0"' };
+    expect((await proxy.explain({ target: '/dl?token=1', fields })).originQuestion?.fields).toEqual([
+      ['range', 'bytes=4096-5119'],
+      ['if-range', '"v0"'],
+    ]);
+    const client = send(fields);
+    await origin.give();
+    await expectWhole(client);
+    expect(origin.asked).toEqual(['bytes=4096-5119 if "v0"']);
+    expect((await proxy.explain({ target: '/other', fields })).origin.ranges).not.toBe('no');
+  });
+
+  it('gets If-Range with the range, and the part of the version that the client has', async () => {
+    const client = send({ range: 'bytes=5000-', 'if-range': '"v1"' });
+    await origin.give();
+    await expectPart(client, 5000, size);
+    expect(origin.asked).toEqual(['bytes=4096- if "v1"']);
+  });
+
+  it('is asked for the whole where the client wants several ranges', async () => {
+    const client = send({ range: 'bytes=0-9,5000-5009' });
+    await origin.give();
+    expect(await client.status()).toBe(206);
+    await client.bytes();
+    expect(origin.asked).toEqual(['whole']);
+  });
+
+  it('is not asked about a range behind the end again', async () => {
+    const client = send({ range: 'bytes=10000-' });
+    await origin.give();
+    expect(await client.status()).toBe(416);
+    expect(origin.asked).toEqual(['bytes=9216-']);
+  });
+});
+
 describe('the explanation of an open range', () => {
   it('says that one request brings all of it', async () => {
     const fields = { range: 'bytes=0-' };

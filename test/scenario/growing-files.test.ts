@@ -1,7 +1,7 @@
 /** Files that grow, such as logs, and empty ones: what a range behind the end of a stored response gets. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createRangeOrigin, type OriginFile, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { createRangeOrigin, type OriginFile, type RangeOrigin, without } from '../support/origins/range-origin.ts';
 import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
 
@@ -63,6 +63,53 @@ describe('a range behind the end of a stored response', () => {
     expect(await client.status()).toBe(416);
     expect(await client.field('content-range')).toBe(`bytes */${size}`);
     expect(proxy.origin.requests).toBe(1);
+  });
+});
+
+describe('a range behind the end of what is not stored', () => {
+  const code = Buffer.from('<Error><Code>InvalidRange</Code></Error>');
+
+  it.each([
+    ['that the origin finds by a part', 'bytes=10000-', 'bytes */10000', ['bytes=9216-', 'bytes=10000-']],
+    [
+      'that the origin finds by a part, without a length in its 416',
+      'bytes=10000-',
+      undefined,
+      ['bytes=9216-', 'bytes=10000-'],
+    ],
+    [
+      'that the origin refuses without a length',
+      'bytes=20000-20009',
+      undefined,
+      ['bytes=19456-20479', 'whole', 'bytes=20000-20009'],
+    ],
+  ])('%s gets the content of the 416 of the origin, with the length', async (_name, range, contentRange, asked) => {
+    const client = proxy.send(ranged(range));
+    for (let request = 0; request < asked.length; request += 1) {
+      const transfer = await origin.begin((honest) => {
+        if (honest.status !== 416) return honest;
+        const reply = { ...without(honest, 'content-range'), isChunked: true };
+        const fields = { ...reply.fields, 'content-type': 'application/xml', 'cache-control': 'max-age=60' };
+        return { ...reply, fields: contentRange === undefined ? fields : { ...fields, 'content-range': contentRange } };
+      });
+      if (request === asked.length - 1) {
+        void transfer.exchange.send(code);
+        transfer.exchange.end();
+      } else transfer.finish();
+    }
+    expect(await client.status()).toBe(416);
+    expect(await client.field('content-range')).toBe('bytes */10000');
+    expect(await client.field('content-type')).toBe('application/xml');
+    expect(await client.bytes()).toEqual(code);
+    expect(await client.field('cache-status')).toBe('rangeway; fwd=uri-miss; fwd-status=416; detail=behind-end');
+    expect(origin.asked).toEqual(asked);
+  });
+
+  it('is 416 of Rangeway where the origin has no ranges', async () => {
+    origin.file = { ...origin.file, hasRanges: false };
+    origin.serve();
+    expect(await proxy.send(ranged('bytes=10000-')).status()).toBe(416);
+    expect(origin.asked).toEqual(['bytes=9216-', 'whole']);
   });
 });
 

@@ -88,6 +88,68 @@ describe.each(partsAsWholes)('to a range of an absent file, %s', (_name, twist) 
   });
 });
 
+describe('to a range that reaches to the end, a 200 of only these bytes, without Content-Range,', () => {
+  const twist = partAs(200, 'none');
+
+  it.each<[string, number, number]>([
+    ['bytes=5000-', 5000, size],
+    ['bytes=9990-', 9990, size],
+    ['bytes=9990-20000', 9990, size],
+    ['bytes=9999-9999', 9999, size],
+  ])('is not used: %s is cut out of the whole', async (range, start, end) => {
+    const client = proxy.send(ranged(range));
+    await origin.give(twist);
+    await origin.give();
+    await expectPart(client, start, end);
+    await proxy.fillsEnded(1);
+    await expectWhole(proxy.send());
+    expect(origin.asked.slice(1)).toEqual(['whole']);
+  });
+
+  it('is not used either where nothing is stored', async () => {
+    origin.file = { ...origin.file, fields: { 'cache-control': 'no-store' } };
+    origin.serve(twist);
+    for (const start of [5000, 6000, 9000]) await expectPart(proxy.send(ranged(`bytes=${start}-`)), start, size);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['stored', { 'cache-control': 'max-age=60' }],
+    ['not stored', { 'cache-control': 'no-store' }],
+  ])('is doubted once, where the origin has sent the whole (%s)', async (_name, fields) => {
+    origin.file = { ...origin.file, fields, hasRanges: false };
+    origin.serve();
+    await expectPart(proxy.send(ranged('bytes=5000-')), 5000, size);
+    const first = origin.asked.filter((asked) => asked === 'whole').length;
+    await expectPart(proxy.send({ ...ranged('bytes=6000-'), target: '/other' }), 6000, size);
+    await expectPart(proxy.send({ ...ranged('bytes=6000-'), target: '/other' }), 6000, size);
+    expect([first, origin.asked.filter((asked) => asked === 'whole').length]).toEqual([1, 1]);
+  });
+
+  it('is taken for the whole where the URL may answer only once, or says that it has no ranges', async () => {
+    origin.file = {
+      ...origin.file,
+      fields: { 'cache-control': 'max-age=60', 'accept-ranges': 'none' },
+      hasRanges: false,
+    };
+    origin.serve();
+    await expectPart(proxy.send(ranged('bytes=5000-')), 5000, size);
+    origin.file = { ...origin.file, fields: { 'cache-control': 'max-age=60' } };
+    await expectPart(proxy.send({ ...ranged('bytes=5000-'), target: '/file?token=abc' }), 5000, size);
+    expect(origin.asked).not.toContain('whole');
+  });
+});
+
+describe('an answer with another status and the Content-Range of a part', () => {
+  it('is not used: the range of the client is passed on as it is', async () => {
+    const client = proxy.send(ranged('bytes=5000-5099'));
+    await origin.give(partAs(201, 'size'));
+    await origin.give(partAs(201, 'size'));
+    expect(await client.status()).toBe(201);
+    expect(await client.field('content-range')).toBe(`bytes 5000-5099/${size}`);
+    expect(origin.asked).toEqual(['bytes=4096-5119', 'bytes=5000-5099']);
+  });
+});
+
 describe('a URL that has sent a part as the whole', () => {
   it('is asked for the whole for a while', async () => {
     const cold = async (...twists: (Twist | undefined)[]) => {

@@ -67,6 +67,17 @@ describe('an origin that refuses Range', () => {
     expect(origin.asked).toEqual(['whole', 'bytes=4000- if "v1"', 'whole']);
   });
 
+  it.each([400, 405, 412, 501])(
+    'with If-Range by %i is asked for the whole, and its parts are not joined',
+    async (status) => {
+      origin.serve((honest) => (origin.asked.at(-1)?.includes(' if ') ? error(status)(honest) : honest));
+      await expectPart(ask('/a', 'bytes=0-99'), 0, 100);
+      await expectPart(ask('/a', 'bytes=5000-5099'), 5000, 5100);
+      expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=4096-5119 if "v1"', 'whole']);
+      await expectWhole(ask('/a'));
+    },
+  );
+
   it.each([403, 405, 500])(
     'and the whole with %i gives the error, and is not asked twice for each request',
     async (status) => {

@@ -31,8 +31,16 @@ import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { onPostedResponse } from '../fetch/exchange.ts';
 import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch/open-generation.ts';
-import { doubtWhole, isWholeStatus } from '../fill/fetch-decision.ts';
-import { changedInquiry, chargeTo, decideStoringFor, type Inquiry, passedFields, rangeSpecs } from '../inquiry.ts';
+import { doubtWhole, isWholeStatus, noteDoubted, type WholeDoubt } from '../fill/fetch-decision.ts';
+import {
+  changedInquiry,
+  chargeTo,
+  decideStoringFor,
+  type Inquiry,
+  isAskedOnce,
+  passedFields,
+  rangeSpecs,
+} from '../inquiry.ts';
 import { invalidate } from '../invalidate/invalidate.ts';
 import { mayBeServedTo, RequestMatcher } from '../lookup/lookup.ts';
 import { generationAnswer, relayAnswer, withMoreFields } from './answers.ts';
@@ -130,9 +138,10 @@ export class Pass {
         charged,
       });
     const passed = await ask(passedFields(inquiry));
-    const isDoubtful = isDoubtfulWhole(inquiry, passed);
-    if (isDoubtful) passed.body.close();
-    const response = isDoubtful ? await ask(withoutFields(inquiry.originFields, rangeFields)) : asPart(request, passed);
+    const doubt = doubtPassed(inquiry, passed);
+    if (doubt !== undefined) passed.body.close();
+    const response = doubt ? await ask(withoutFields(inquiry.originFields, rangeFields)) : asPart(request, passed);
+    if (doubt !== undefined) noteDoubted(inquiry.rangeSupport, doubt, response);
     return { response, requestAt, responseAt: this.#context.clock.now(), charged };
   }
 
@@ -161,13 +170,16 @@ function withEffect(answer: Answer, isDone: boolean): Answer {
 const rangeFields = new Set(['range', 'if-range']);
 
 /**
- * Whether a 200 or 203 to the Range of a client is as long as that range, and so perhaps the part: the range must not be cut out of it.
- * The whole is then asked for. A body that was passed on cannot be sent again.
+ * Why a 200 or 203 to the Range of a client may be the part: the range must not be cut out of it, and the whole is asked for. Undefined
+ * where nothing speaks for it, and where a request has content, which cannot be sent again.
  */
-function isDoubtfulWhole(inquiry: Inquiry, response: OriginResponse): boolean {
+function doubtPassed(inquiry: Inquiry, response: OriginResponse): WholeDoubt | undefined {
   const [spec, ...more] = rangeSpecs(inquiry);
-  if (spec === undefined || more.length > 0 || inquiry.request.body !== undefined) return false;
-  return isWholeStatus(response.status) && doubtWhole(spec, response, undefined)?.isStated === false;
+  if (spec === undefined || more.length > 0 || inquiry.request.body !== undefined) return undefined;
+  const mayGiveParts = inquiry.rangeSupport.mayDisguiseParts && !isAskedOnce(inquiry);
+  if (!isWholeStatus(response.status)) return undefined;
+  const doubt = doubtWhole(spec, response, undefined, mayGiveParts);
+  return doubt?.isStated === true ? undefined : doubt;
 }
 
 /** Returns a part that the origin sends as the whole, to a request with Range, as the 206 that it is. Nothing may be cut out of it. */

@@ -4,10 +4,11 @@
  */
 
 import type { Span } from '../../bytes/span.ts';
+import { hasField, withField } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
-import { selectRanges } from '../../semantics/range.ts';
+import { formatUnsatisfiedRange, selectRanges } from '../../semantics/range.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { Answer, ByteReader, Representation } from '../answer.ts';
 import type { ExchangeFunction, Flight, WaiterResult } from '../collapse/flight.ts';
@@ -17,7 +18,15 @@ import { reopenStored } from '../fetch/exchange.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { hasBytes, type Outlook } from '../fill/fetch-decision.ts';
 import { isSameVersion, type LeaseResult, representationVersion, type Version, type Versioned } from '../fleet.ts';
-import { finishAlways, type Inquiry, isHead, isOnlyIfCached, rangeSpecs } from '../inquiry.ts';
+import {
+  finishAlways,
+  hasPrecondition,
+  type Inquiry,
+  isAskedOnce,
+  isHead,
+  isOnlyIfCached,
+  rangeSpecs,
+} from '../inquiry.ts';
 import {
   type FetchPlan,
   isUsable,
@@ -191,10 +200,12 @@ function ofGeneration({ response, sizeBytes, name }: OpenGeneration): Versioned 
 export class FetchedAnswers {
   readonly #context: Pick<ExchangeContext, 'clock'>;
   readonly #stored: StoredAnswers;
+  readonly #passer: Pass;
 
-  constructor(context: Pick<ExchangeContext, 'clock'>, stored: StoredAnswers) {
+  constructor(context: Pick<ExchangeContext, 'clock'>, stored: StoredAnswers, passer: Pass) {
     this.#context = context;
     this.#stored = stored;
+    this.#passer = passer;
   }
 
   /**
@@ -225,6 +236,10 @@ export class FetchedAnswers {
       case 'generation':
         if (isFor(arrival.generation.response)) {
           const { generation, representation } = arrival;
+          if (isBehindEnd(representation.sizeBytes, inquiry)) {
+            representation.close();
+            return this.#passBehindEnd(inquiry, plan, representation.sizeBytes);
+          }
           const answer = generationAnswer(generation, withMoreFields(representation, personal), context);
           return generation.whenTaken()?.then(() => answer) ?? answer;
         }
@@ -254,6 +269,19 @@ export class FetchedAnswers {
     }
   }
 
+  /**
+   * Passes on a range that lies behind the end of what was fetched just now: clients of S3 read the error code in the content of the
+   * origin's own 416. Adds the length where the origin leaves it out (RFC 9110 §15.5.17).
+   */
+  async #passBehindEnd(inquiry: Inquiry, plan: FetchPlan, sizeBytes: number): Promise<Answer> {
+    const answer = await this.#passer.pass(inquiry, plan.reason, 'behind-end');
+    if (answer.kind !== 'relay') return answer;
+    const { response } = answer.relay;
+    if (response.status !== 416 || hasField(response.fields, 'content-range')) return answer;
+    const fields = withField(response.fields, 'content-range', formatUnsatisfiedRange(sizeBytes));
+    return { ...answer, relay: { ...answer.relay, response: { ...response, fields } } };
+  }
+
   /** Answers a failure with the stale entry where it may be served. Otherwise throws the error; undefined for a failed status. */
   async #answerFailure(
     failure: ProxyError | number,
@@ -268,6 +296,17 @@ export class FetchedAnswers {
     if (failure instanceof ProxyError) throw failure;
     return undefined;
   }
+}
+
+/** Whether every range of a request begins behind the last byte, and the origin may be asked about it once more. */
+function isBehindEnd(sizeBytes: number | undefined, inquiry: Inquiry): sizeBytes is number {
+  const specs = rangeSpecs(inquiry);
+  if (specs.length === 0 || sizeBytes === undefined || sizeBytes === 0) return false;
+  if (hasPrecondition(inquiry) || isAskedOnce(inquiry)) return false;
+  return (
+    inquiry.rangeSupport.mayRequestFurtherPart &&
+    specs.every((spec) => spec.kind !== 'suffix' && spec.first >= sizeBytes)
+  );
 }
 
 /**

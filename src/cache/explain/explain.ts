@@ -12,7 +12,6 @@ import { type CacheStatus, type ForwardReason, formatCacheStatus } from '../../s
 import { lifetimeField } from '../../semantics/freshness.ts';
 import { parseDateField } from '../../semantics/http-date.ts';
 import { isSpellingTag } from '../../semantics/invalidation.ts';
-import { formatRange } from '../../semantics/range.ts';
 import { isForAll, type ReuseTerms, reuseTerms } from '../../semantics/reuse.ts';
 import {
   conditionalFields,
@@ -29,7 +28,7 @@ import type { Flight } from '../collapse/flight.ts';
 import { type Flights, mayShareWithWaiter, roundName, selectFlight } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { isBeingValidated } from '../fetch/background-revalidation.ts';
-import { selectPart } from '../fetch/exchange.ts';
+import { partFields, selectPart } from '../fetch/exchange.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import type { Outlook } from '../fill/fetch-decision.ts';
 import { createPartSource } from '../fill/part-source.ts';
@@ -320,8 +319,8 @@ class DecisionExplainer {
     if (hasRange(inquiry) && inquiry.rangeSupport.givesPartsOnly) {
       return this.#question('GET', rangeAndPreconditionFields(passedFields(inquiry)));
     }
-    const part = selectPart(this.#inquiry, this.#parts.store.blockSizeBytes);
-    return this.#question('GET', part === undefined ? [] : [['range', formatRange([part.spec])]]);
+    const part = selectPart(inquiry, this.#parts.store.blockSizeBytes);
+    return this.#question('GET', part === undefined ? [] : partFields(inquiry, part.spec));
   }
 
   #question(method: string, fields: Fields): OriginQuestion {

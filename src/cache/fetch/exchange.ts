@@ -52,6 +52,7 @@ import {
   isWholeRange,
   isWholeStatus,
   isWrongPart,
+  noteDoubted,
   rangeRefusals,
   refusesWhole,
   selectFirstPart,
@@ -615,9 +616,19 @@ async function askForPart(
   const wanted = selectPart(inquiry, context.store.blockSizeBytes);
   if (wanted === undefined) return undefined;
   const { spec, isTail } = wanted;
-  const received = await ask(context, inquiry, [['range', formatRange([spec])]], clearance);
+  const received = await ask(context, inquiry, partFields(inquiry, spec), clearance);
   const handle = isTail ? onTailResponse : on206;
   return await handle(context, inquiry, spec, received, clearance);
+}
+
+/**
+ * Returns the fields that request a part where nothing is stored. Where the URL may answer only once, the client's If-Range goes with
+ * them: the answer then holds what the client wants, also where that is the whole of another version.
+ */
+export function partFields(inquiry: Inquiry, spec: RangeSpec): Fields {
+  const ifRange = isAskedOnce(inquiry) ? fieldValue(inquiry.originFields, 'if-range') : undefined;
+  const range: Fields = [['range', formatRange([spec])]];
+  return ifRange === undefined ? range : [...range, ['if-range', ifRange]];
 }
 
 /** Returns the part to request where nothing is stored: the tail as the client wants it, or whole blocks; undefined for the whole. */
@@ -627,6 +638,8 @@ export function selectPart(
 ): { readonly spec: RangeSpec; readonly isTail: boolean } | undefined {
   const specs = rangeSpecs(inquiry);
   if (specs.length === 0) return undefined;
+  // Several ranges would take several requests.
+  if (specs.length > 1 && isAskedOnce(inquiry)) return undefined;
   const tail = selectTail(inquiry, specs, blockSizeBytes);
   if (tail !== undefined) return { spec: tail, isTail: true };
   const { openRanges } = inquiry.policy.fill;
@@ -689,12 +702,18 @@ async function on206(
   const received = withResponse(answer, wholeInsteadOf(requested, answer.response));
   const { response, responseAt } = received;
   const knownBytes = isWholeStatus(response.status) ? await findKnownLength(context, inquiry) : undefined;
-  const doubt = isWholeStatus(response.status) ? doubtWhole(requested, response, knownBytes) : undefined;
+  const mayGiveParts = rangeSupport.mayDisguiseParts && !isAskedOnce(inquiry);
+  const doubt = isWholeStatus(response.status) ? doubtWhole(requested, response, knownBytes, mayGiveParts) : undefined;
   if (doubt !== undefined) return await askAgain(context, inquiry, received, doubt, clearance);
-  if (response.status === 200 && showsNoRanges(requested, response)) rangeSupport.noteWhole();
+  const isForIfRange = isAskedOnce(inquiry) && hasField(inquiry.originFields, 'if-range');
+  if (response.status === 200 && !isForIfRange && showsNoRanges(requested, response)) rangeSupport.noteWhole();
   if (response.status === 416) return await on416(context, inquiry, received, clearance);
   if (rangeRefusals.has(response.status) && !rangeSupport.refusesAll)
     return await onRefusedRange(context, inquiry, received, clearance);
+  if (response.status !== 206 && !isWholeStatus(response.status) && statesPart(response.fields, response.sizeBytes)) {
+    response.body.close();
+    return { kind: 'unusable', reason: 'part' };
+  }
   if (response.status !== 206) return await on200(context, inquiry, undefined, received, clearance);
   const part = selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes);
   if (part.kind === 'refuse') return await onPartOfNoUse(context, inquiry, received, part, clearance);
@@ -749,11 +768,7 @@ async function askAgain(
 ): Promise<FetchResult> {
   response.body.close();
   const whole = await ask(context, inquiry, [], clearance);
-  const { status, sizeBytes } = whole.response;
-  const isWhole = isWholeStatus(status);
-  if (doubt.isStated) inquiry.rangeSupport.refuse(doubt.reason, 'disguised');
-  else if (isWhole && sizeBytes !== response.sizeBytes) inquiry.rangeSupport.refuse(doubt.reason, 'odd');
-  else if (isWhole) inquiry.rangeSupport.noteWhole();
+  noteDoubted(inquiry.rangeSupport, doubt, whole.response);
   return await on200(context, inquiry, undefined, whole, clearance);
 }
 

@@ -6,7 +6,7 @@
 import type { Span, SpanSet } from '../../bytes/span.ts';
 import { fieldValue } from '../../http/fields.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
-import type { RangeFault } from '../../origin/range-ability.ts';
+import type { RangeFault, RangeSupport } from '../../origin/range-ability.ts';
 import {
   type ContentRange,
   holdsWhole,
@@ -276,6 +276,9 @@ export function isPastEnd(spec: RangeSpec, sizeBytes: number): boolean {
 export interface WholeDoubt {
   readonly isStated: boolean;
   readonly reason: string;
+  readonly requested: RangeSpec;
+  /** The length of the response; undefined where it is not stated. */
+  readonly sizeBytes: number | undefined;
 }
 
 /** Checks whether a status is that of the whole: 200, or 203 from a proxy that has transformed it (RFC 9110 §15.3.4). */
@@ -286,30 +289,48 @@ export function isWholeStatus(status: number): boolean {
 /**
  * Returns why a 200 or 203 to a request for a part may hold that part instead of the whole; undefined where nothing speaks for it.
  * S3-like stores and encrypting proxies send a part like this, and stored as the whole it would be a truncated file. Without
- * Content-Range, a length that is exactly that of the requested range is suspicious, and one that differs from `knownBytes`, the
- * length of the whole as another response has stated it.
+ * Content-Range, a length that a part of the requested range can have is suspicious, and one that differs from `knownBytes`, the
+ * length of the whole as another response has stated it. A range that may reach to the end can have other lengths: that counts only
+ * where the origin is not known to ignore ranges (`mayGiveParts`).
  */
 export function doubtWhole(
   requested: RangeSpec,
   { status, fields, sizeBytes }: Pick<OriginResponse, 'status' | 'fields' | 'sizeBytes'>,
   knownBytes: number | undefined,
+  mayGiveParts: boolean,
 ): WholeDoubt | undefined {
-  if (statesPart(fields, sizeBytes)) return { isStated: true, reason: `it sent a part with status ${status}` };
+  if (statesPart(fields, sizeBytes))
+    return { isStated: true, reason: `it sent a part with status ${status}`, requested, sizeBytes };
   if (sizeBytes === undefined || sizeBytes === knownBytes) return undefined;
-  const isAsAsked = sizeBytes === requestedBytes(requested, knownBytes);
-  if (!isAsAsked && knownBytes === undefined) return undefined;
-  return { isStated: false, reason: `it sent ${sizeBytes} bytes with status ${status}, which are not the whole` };
+  const isNever = !mayGiveParts || fieldValue(fields, 'accept-ranges')?.toLowerCase() === 'none';
+  if (knownBytes === undefined && !canBePart(requested, sizeBytes, isNever)) return undefined;
+  const reason = `it sent ${sizeBytes} bytes with status ${status}, which are not the whole`;
+  return { isStated: false, reason, requested, sizeBytes };
 }
 
-/** How many bytes a range selects; undefined where that depends on a length that is not known. */
-function requestedBytes(spec: RangeSpec, knownBytes: number | undefined): number | undefined {
+/** Notes what the whole, asked for without Range, has shown of a response that may have been a part. */
+export function noteDoubted(
+  rangeSupport: Pick<RangeSupport, 'refuse' | 'noteWhole'>,
+  { isStated, reason, requested, sizeBytes }: WholeDoubt,
+  whole: Pick<OriginResponse, 'status' | 'sizeBytes'>,
+): void {
+  const isWhole = isWholeStatus(whole.status);
+  if (isStated) rangeSupport.refuse(reason, 'disguised');
+  else if (isWhole && whole.sizeBytes !== sizeBytes) rangeSupport.refuse(reason, 'odd');
+  else if (isWhole && !isWholeRange(requested, sizeBytes)) rangeSupport.noteWhole();
+}
+
+/** Whether content of this length can be the part that a range selects in a longer whole. `isNever`: the origin ignores ranges. */
+function canBePart(spec: RangeSpec, sizeBytes: number, isNever: boolean): boolean {
   switch (spec.kind) {
-    case 'closed':
-      return Math.min(spec.last + 1, knownBytes ?? Number.POSITIVE_INFINITY) - spec.first;
+    case 'closed': {
+      const requestedBytes = spec.last + 1 - spec.first;
+      return sizeBytes === requestedBytes || (spec.first > 0 && sizeBytes < requestedBytes && !isNever);
+    }
     case 'open':
-      return knownBytes === undefined ? undefined : knownBytes - spec.first;
+      return spec.first > 0 && !isNever;
     case 'suffix':
-      return spec.length;
+      return sizeBytes === spec.length;
   }
 }
 

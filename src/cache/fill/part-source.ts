@@ -203,7 +203,7 @@ class OriginPartSource implements PartSource {
   /** Whether a 200 or 203 may hold the part instead of the whole; notes that for the URL. */
   #isDisguised(response: OriginResponse, asked: RangeSpec, askedBytes: number): boolean {
     const { sizeBytes, inquiry } = this.#options;
-    const doubt = isWholeStatus(response.status) ? doubtWhole(asked, response, sizeBytes) : undefined;
+    const doubt = isWholeStatus(response.status) ? doubtWhole(asked, response, sizeBytes, true) : undefined;
     if (doubt === undefined) return false;
     // Another version may have another length. It is the right answer to If-Range.
     if (!doubt.isStated && response.sizeBytes !== askedBytes && this.#compare(response) === 'other') return false;
@@ -226,7 +226,8 @@ class OriginPartSource implements PartSource {
   #acceptError(response: OriginResponse, start: number): undefined {
     const { sizeBytes, inquiry } = this.#options;
     const { status } = response;
-    const isRefusal = status === 416 || refusesRange(status, inquiry.rangeSupport);
+    // A 412 refuses If-Range, though that never fails a request (RFC 9110 §13.1.5).
+    const isRefusal = status === 416 || status === 412 || refusesRange(status, inquiry.rangeSupport);
     if (!isRefusal) return this.#refuse(response, inquiry.rangeSupport);
     this.doubt(`it answered ${status} to a range from ${start} of ${sizeBytes} bytes`, 'odd');
   }
@@ -297,11 +298,11 @@ class OriginPartSource implements PartSource {
 }
 
 /**
- * Whether a status refuses the Range, so that the whole may be had: where the origin has not given any part. A 500 may be a failure
- * that passes.
+ * Whether a status refuses the Range or its If-Range, so that the whole may be had. A 500 may be a failure that passes, and a 403 of
+ * an origin that has given parts says that the URL has expired.
  */
 function refusesRange(status: number, { isKnown }: RangeSupport): boolean {
-  return status !== 500 && rangeRefusals.has(status) && !isKnown;
+  return status !== 500 && rangeRefusals.has(status) && !(isKnown && isFinal(status));
 }
 
 /** Whether a status says that the resource is not to be had, not that something failed: asking again is of no use. */

@@ -302,7 +302,7 @@ const refusals: Readonly<Record<string, string>> = {
   bypass: 'the route sends such requests past the cache',
   'parts-only': 'the origin gives parts of it, but not the whole',
   'unasked-part': 'it is a part, though the request had no Range',
-  'behind-end': 'its range began behind the end of what was stored',
+  'behind-end': 'its range began behind the end, so the origin answered it',
   'connection-auth': 'it came over a connection that its origin authenticates (NTLM, Negotiate)',
   'close-delimited':
     'the end of its connection is its end, and the route does not store such responses (origin.closeDelimited)',
