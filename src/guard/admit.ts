@@ -12,6 +12,7 @@ import { ProxyError } from '../http/proxy-error.ts';
 import type { Hold } from '../origin/group/origin-group.ts';
 import { createInquiry, routeRequest } from '../routing/inquiry.ts';
 import { originTarget, type Route, type Router, referenceRules } from '../routing/router.ts';
+import { ownerOf } from '../semantics/connection-auth.ts';
 import { isLoop } from '../semantics/message-forwarding.ts';
 import { clientReferences, withHost } from '../semantics/references.ts';
 import { type Client, type ForwardingTrust, identify } from './client.ts';
@@ -157,7 +158,7 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
       if (admission.kind === 'answered') throw new ProxyError('method_refused');
       const { route, target } = admission.routed;
       const { idleTimeoutMs } = admission.allowance.openTunnel();
-      const hold = route.holdOrigin?.();
+      const hold = route.holdOrigin?.(ownerOf(request.fields, request.connection, admission.allowance.client));
       const forwarded = tunnelRequestFields(admission.request, client, route, context.pseudonym);
       const fields = hold?.host === undefined ? forwarded : withHost(forwarded, hold.host);
       const asked = { target: originTarget(route, target.path, target.query), fields };

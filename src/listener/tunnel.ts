@@ -5,7 +5,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import { createProxyServer, type ProxyServer, type ServerOptions } from 'http-proxy-3';
 import { errorResponse } from '../delivery/problem.ts';
-import { type BoundClient, bindConnection } from '../http/client-connection.ts';
+import { type BoundClient, bindConnection, type ClientConnection } from '../http/client-connection.ts';
 import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
 import type { Delivery, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
@@ -14,7 +14,7 @@ import { isFailureResponse, isOriginFault } from '../origin/group/resend.ts';
 import { hostOfOrigin, socketPathOf } from '../origin/origin.ts';
 import { originError } from '../origin/origin-error.ts';
 import { isLocalhost, lookUpLoopback } from '../origin/undici-origin.ts';
-import { hasConnectionCredentials, isConnectionBinding } from '../semantics/connection-auth.ts';
+import { isConnectionBinding, ownerOf } from '../semantics/connection-auth.ts';
 import { withoutConnectionFields } from '../semantics/message-forwarding.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { RequestHead, Tunnel, TunnelClient } from './listener.ts';
@@ -66,7 +66,7 @@ export interface TunnelAdmission {
 /** Options of the tunnels of a listener. */
 export interface TunnelOptions {
   /** Decides about a tunnel request. */
-  readonly admit: (request: RequestHead) => TunnelAdmission;
+  readonly admit: (request: RequestHead & { readonly connection: ClientConnection | undefined }) => TunnelAdmission;
   readonly emit: Emit;
   /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
@@ -134,7 +134,7 @@ class Attempt {
     this.#request = request;
     this.#client = client;
     this.#options = options;
-    this.#admission = options.admit(request);
+    this.#admission = options.admit({ ...request, connection: client.connection });
     this.#stopWatching = watchForEnd(client.socket);
   }
 
@@ -196,8 +196,7 @@ class Attempt {
   get #owner(): BoundClient | undefined {
     const { connection } = this.#client;
     const { client, fields } = this.#route;
-    if (connection === undefined || client === undefined) return undefined;
-    return hasConnectionCredentials(fields) ? bindConnection(connection, client) : connection.owners?.get(client);
+    return client === undefined ? undefined : ownerOf(fields, connection, client);
   }
 
   get #after(): After {

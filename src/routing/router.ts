@@ -4,6 +4,7 @@
  */
 
 import type { CachePolicy, FillPolicy } from '../cache/inquiry.ts';
+import type { BoundClient } from '../http/client-connection.ts';
 import { memoizeByObject } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Hold, MemberState } from '../origin/group/origin-group.ts';
@@ -82,7 +83,7 @@ export interface Route {
   readonly originUrl: URL;
   readonly origin: Origin;
   /** Chooses an origin for a tunnel, which does not use `origin`. Undefined where there is only one origin. */
-  readonly holdOrigin?: (() => Hold) | undefined;
+  readonly holdOrigin?: ((owner: BoundClient | undefined) => Hold) | undefined;
   /** Returns the state of its origins; undefined where their state is not tracked. */
   readonly listOrigins?: (() => readonly MemberState[]) | undefined;
   /** For tunnels: how an `https:` origin is verified, and the client certificate that it is shown. */

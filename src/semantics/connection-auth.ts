@@ -3,6 +3,7 @@
  * whatever comes over it later is done as the user that logged in. No two users may share such a connection.
  */
 
+import { type BoundClient, bindConnection, type ClientConnection } from '../http/client-connection.ts';
 import type { Field, Fields } from '../http/fields.ts';
 
 /** The schemes, at the beginning of credentials. */
@@ -31,4 +32,17 @@ export function isConnectionChallenge(responseFields: Fields): boolean {
 /** Checks whether a response says that its connection is, or is about to be, authenticated; Persistent-Auth is Microsoft's field. */
 export function isConnectionBinding(responseFields: Fields): boolean {
   return responseFields.some(([name]) => name === 'persistent-auth') || isConnectionChallenge(responseFields);
+}
+
+/**
+ * Returns the owner of the connections to origins that a request needs for itself; undefined where it shares them with all. Credentials
+ * that authenticate the connection bind it to the client from now on.
+ */
+export function ownerOf(
+  requestFields: Fields,
+  connection: ClientConnection | undefined,
+  client: string,
+): BoundClient | undefined {
+  if (connection === undefined) return undefined;
+  return hasConnectionCredentials(requestFields) ? bindConnection(connection, client) : connection.owners?.get(client);
 }

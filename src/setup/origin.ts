@@ -88,7 +88,7 @@ export async function createRouteOrigins(
   return {
     originUrl: urls[0] as URL,
     origin,
-    holdOrigin: urls.length > 1 ? () => origin.hold() : undefined,
+    holdOrigin: urls.length > 1 ? (owner) => origin.hold(owner) : undefined,
     listOrigins: () => origin.listMembers(),
     tls,
     timeouts: {

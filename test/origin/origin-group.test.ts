@@ -1,6 +1,7 @@
 /** Which members a group asks, in which order, and the health of its members. */
 
 import { describe, expect, it } from 'vitest';
+import { BoundClient } from '../../src/http/client-connection.ts';
 import type { BodyStream } from '../../src/http/message.ts';
 import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 import { createOriginGroup, type OriginGroupOptions } from '../../src/origin/group/origin-group.ts';
@@ -339,6 +340,17 @@ describe('a hold', () => {
     hold.release();
     expect(ground.changes).toEqual(['a ill: it is not there']);
     expect(ground.group.hold().url.hostname).toBe('b.test');
+  });
+
+  it('is for the member that authenticates the connection of its owner, as are later requests', async () => {
+    const ground = createGroup({ a: [401, 200], b: [401, 200], c: [401, 200] }, { choice: 'spread' });
+    const [one, other] = [new BoundClient(), new BoundClient()];
+    await ground.ask({ owner: one });
+    const name = () => ground.group.hold(one).url.hostname;
+    expect([name(), name(), ground.group.hold(other).url.hostname]).toEqual(['a.test', 'a.test', 'b.test']);
+    await ground.ask({ owner: other });
+    await ground.ask({ owner: one });
+    expect(ground.takeAsked()).toBe('aba');
   });
 });
 

@@ -13,6 +13,7 @@ import {
   hasConnectionCredentials,
   isConnectionBinding,
   isConnectionChallenge,
+  ownerOf,
 } from '../../semantics/connection-auth.ts';
 import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
 import { freshnessLifetime, isExplicit } from '../../semantics/freshness.ts';
@@ -190,16 +191,13 @@ function asPart({ method, fields }: Inquiry['request'], response: OriginResponse
   return isPart ? { ...response, status: 206 } : response;
 }
 
-/**
- * Returns the owner of the connections to origins that a request needs for itself; undefined where it shares them with all. Throws
- * `http1_required` over HTTP/2, where many requests share the client's connection.
- */
+/** See `ownerOf`. Throws `http1_required` over HTTP/2, where many requests share the client's connection. */
 function ownerFor({ request, client }: Inquiry): BoundClient | undefined {
-  const { connection } = request;
-  if (!hasConnectionCredentials(request.fields)) return connection?.owners?.get(client);
-  if (connection !== undefined) return bindConnection(connection, client);
-  if (request.version === '2') throw new ProxyError('http1_required');
-  return undefined;
+  const { connection, fields, version } = request;
+  if (connection === undefined && version === '2' && hasConnectionCredentials(fields)) {
+    throw new ProxyError('http1_required');
+  }
+  return ownerOf(fields, connection, client);
 }
 
 /**

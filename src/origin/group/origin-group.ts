@@ -79,8 +79,8 @@ export interface MemberState {
 
 /** The origins of a route. */
 export interface OriginGroup extends Origin {
-  /** Holds the member that a request would be sent to now. */
-  hold(): Hold;
+  /** Holds the member that a request would be sent to now; that of the `owner`, where a member authenticates its connection. */
+  hold(owner?: BoundClient): Hold;
   /** Returns the state of all members. */
   listMembers(): readonly MemberState[];
   /** Stops the checks, and retires the connections of all members. Requests are sent as before. */
@@ -146,9 +146,8 @@ class Group implements OriginGroup {
     };
     const tried: Member[] = [];
     for (let resends = 0; ; resends += 1) {
-      const member = this.#select(request, tried);
+      const member = this.#select(request, request.owner, tried);
       tried.push(member);
-      if (request.owner !== undefined) this.#bound.set(request.owner, member);
       const sent = { ...request, body, onInterim, isResent: resends > 0 };
       const attempt = await (this.#isMany ? this.#send(member, sent) : send(member.origin, sent));
       const mayBeAgain = () => {
@@ -165,8 +164,8 @@ class Group implements OriginGroup {
     }
   }
 
-  hold(): Hold {
-    const member = this.#select(undefined, []);
+  hold(owner?: BoundClient): Hold {
+    const member = this.#select(undefined, owner, []);
     const report = this.#isMany ? member.health.begin() : () => {};
     member.load += 1;
     let isHeld = true;
@@ -205,15 +204,22 @@ class Group implements OriginGroup {
     return this.#members.length > 1;
   }
 
+  /** Selects the member that authenticates the connection of the owner; without one, or where it was tried, a member by the rules. */
+  #select(request: OriginRequest | undefined, owner: BoundClient | undefined, tried: readonly Member[]): Member {
+    if (owner === undefined) return this.#selectFor(request, tried);
+    const bound = this.#bound.get(owner);
+    const member = bound === undefined || tried.includes(bound) ? this.#selectFor(request, tried) : bound;
+    this.#bound.set(owner, member);
+    return member;
+  }
+
   /** Selects an untried member that may be asked; without one, an untried member; without one, any member. */
-  #select(request: OriginRequest | undefined, tried: readonly Member[]): Member {
+  #selectFor(request: OriginRequest | undefined, tried: readonly Member[]): Member {
     const [first] = this.#members;
     if (first === undefined) throw new Error('a group of no origins');
     if (!this.#isMany) return first;
     const untried = this.#members.filter((member) => !tried.includes(member));
     const ready = untried.filter(({ health }) => health.mayAsk);
-    const bound = request?.owner && this.#bound.get(request.owner);
-    if (bound !== undefined && !tried.includes(bound)) return bound;
     const wish = request === undefined ? undefined : this.#attachments.select(request);
     if (wish?.kind === 'this' && ready.includes(wish.member)) return wish.member;
     const others = wish?.kind === 'another' ? ready.filter((member) => member !== wish.member) : ready;
