@@ -9,6 +9,7 @@ import {
   openAheadBytes,
   openSpanBytes,
   repeatedBytes,
+  wholeBlocks,
 } from '../../src/cache/fill/fetch-decision.ts';
 
 const blockSizeBytes = 10;
@@ -236,4 +237,13 @@ describe('the next part beside running fills, in parts of 20 bytes', () => {
     const span = nextPart({ present, fills, blockSizeBytes }, { start: 0, end: 95 }, 20);
     expect(span === undefined ? '' : `${span.start}-${span.end}`).toBe(expected);
   });
+});
+
+it.each([
+  [8192, 8],
+  [8692, 8],
+  [100, 1],
+  [0, 1],
+])('a part of at most %i bytes has %i blocks of 1024 bytes', (partBytes, blocks) => {
+  expect(wholeBlocks(partBytes, 1024)).toBe(blocks);
 });

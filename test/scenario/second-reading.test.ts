@@ -157,10 +157,20 @@ describe('a partly stored generation', () => {
     await expectPart(client, 5000, 5100);
   });
 
-  it.each([400, 401, 403, 406, 429, 500])('survives a %i to a request for more of it', async (status) => {
+  it.each([
+    [400, 2],
+    [401, 1],
+    [403, 1],
+    [406, 2],
+    [412, 2],
+    [429, 1],
+    [500, 1],
+  ])('survives a %i to a request for more of it, and for the whole', async (status, requests) => {
     await storeFirstBlock();
     const client = proxy.send(range('5000-5099'));
-    (await proxy.origin.next()).respond({ status }, new Uint8Array());
+    for (let request = 0; request < requests; request += 1) {
+      (await proxy.origin.next()).respond({ status }, new Uint8Array());
+    }
     expect(await client.status()).toBe(502);
     await expectPart(proxy.send(range('0-99')), 0, 100);
   });
@@ -253,6 +263,7 @@ describe('a 416 of the origin', () => {
     const client = proxy.send(range('99999-'));
     await origin.give(unsatisfiedWithoutLength);
     await origin.give();
+    await origin.give(unsatisfiedWithoutLength);
     expect(await client.status()).toBe(416);
     expect(originEvents()).toEqual([]);
   });

@@ -16,6 +16,7 @@ import {
   statesPart,
   withoutByteRange,
 } from '../../semantics/range.ts';
+import { isLiveStream } from '../../semantics/storing.ts';
 import { strongValidator } from '../../semantics/validator.ts';
 import type { FillPolicy } from '../inquiry.ts';
 
@@ -132,6 +133,11 @@ function requestMs({ seekAheadMs, latencyMs }: RequestCost): number {
   return Math.max(seekAheadMs, latencyMs);
 }
 
+/** Returns the number of blocks of a part of at most `partBytes`; at least one. */
+export function wholeBlocks(partBytes: number, blockSizeBytes: number): number {
+  return Math.max(1, Math.floor(partBytes / blockSizeBytes));
+}
+
 /**
  * Returns the next part of `tail`, which a running fill brings or should have brought, for a fill beside it: at most `partBytes`
  * from the first byte that is neither present nor arriving soon. Undefined where there is none. Each running fill keeps the next
@@ -142,7 +148,7 @@ export function nextPart(
   tail: Span,
   partBytes: number,
 ): Span | undefined {
-  const partBlocks = Math.max(1, Math.floor(partBytes / blockSizeBytes));
+  const partBlocks = wholeBlocks(partBytes, blockSizeBytes);
   const shares = fills.map(({ keptTo, frontier, limit }) => {
     const end = (Math.ceil(frontier / blockSizeBytes) + partBlocks) * blockSizeBytes;
     return { start: Math.floor(keptTo / blockSizeBytes) * blockSizeBytes, end: Math.min(limit, end) };
@@ -301,7 +307,8 @@ export function doubtWhole(
 ): WholeDoubt | undefined {
   if (statesPart(fields, sizeBytes))
     return { isStated: true, reason: `it sent a part with status ${status}`, requested, sizeBytes };
-  if (sizeBytes === undefined || sizeBytes === knownBytes) return undefined;
+  // The length that a live stream may state is invented.
+  if (sizeBytes === undefined || sizeBytes === knownBytes || isLiveStream(fields)) return undefined;
   const isNever = !mayGiveParts || fieldValue(fields, 'accept-ranges')?.toLowerCase() === 'none';
   if (knownBytes === undefined && !canBePart(requested, sizeBytes, isNever)) return undefined;
   const reason = `it sent ${sizeBytes} bytes with status ${status}, which are not the whole`;

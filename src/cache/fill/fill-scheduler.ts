@@ -25,6 +25,7 @@ import {
   type Outlook,
   openLimit,
   repeatedBytes,
+  wholeBlocks,
 } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } from './fill.ts';
 import type { FirstPart, Part, PartHead, PartSource } from './part-source.ts';
@@ -294,8 +295,7 @@ export class FillScheduler implements FillHost {
   /** Returns the first part of a span where the rest is to come by parts beside it. */
   #cutToPart(span: Span, client: string): Span {
     const { blockSizeBytes, policy } = this.#rules;
-    const partBytes = Math.max(blockSizeBytes, policy.parallel?.partBytes ?? 0);
-    const end = Math.ceil((span.start + partBytes) / blockSizeBytes) * blockSizeBytes;
+    const end = span.start + wholeBlocks(policy.parallel?.partBytes ?? 0, blockSizeBytes) * blockSizeBytes;
     if (this.#mostFills <= 1 || !this.#hasGivenParts || span.end <= end || !this.#mayBeginParts) return span;
     this.#keepTail({ start: end, end: span.end }, client);
     return { start: span.start, end };

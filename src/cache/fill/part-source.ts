@@ -72,7 +72,7 @@ class OriginPartSource implements PartSource {
   readonly #options: PartSourceOptions;
   readonly #validator: string | undefined;
   readonly #isAdvertised: boolean;
-  /** Whether the origin sent the whole of this resource where a part was requested. */
+  /** Whether the origin sent the whole of this resource where a part was requested, or refused the part. */
   #gaveWhole = false;
   /** Whether the origin lied about a range of this resource. */
   #hasLied = false;
@@ -226,8 +226,11 @@ class OriginPartSource implements PartSource {
   #acceptError(response: OriginResponse, start: number): undefined {
     const { sizeBytes, inquiry } = this.#options;
     const { status } = response;
-    // A 412 refuses If-Range, though that never fails a request (RFC 9110 §13.1.5).
-    const isRefusal = status === 416 || status === 412 || refusesRange(status, inquiry.rangeSupport);
+    if (refusesCondition(status, inquiry.rangeSupport)) {
+      this.#gaveWhole = true;
+      return undefined;
+    }
+    const isRefusal = status === 416 || refusesRange(status, inquiry.rangeSupport);
     if (!isRefusal) return this.#refuse(response, inquiry.rangeSupport);
     this.doubt(`it answered ${status} to a range from ${start} of ${sizeBytes} bytes`, 'odd');
   }
@@ -298,11 +301,16 @@ class OriginPartSource implements PartSource {
 }
 
 /**
- * Whether a status refuses the Range or its If-Range, so that the whole may be had. A 500 may be a failure that passes, and a 403 of
- * an origin that has given parts says that the URL has expired.
+ * Whether a status refuses the Range, so that the whole may be had: where the origin has not given any part. A 500 may be a failure
+ * that passes.
  */
 function refusesRange(status: number, { isKnown }: RangeSupport): boolean {
-  return status !== 500 && rangeRefusals.has(status) && !(isKnown && isFinal(status));
+  return status !== 500 && rangeRefusals.has(status) && !isKnown;
+}
+
+/** Whether a status refuses If-Range, though that never fails a request (RFC 9110 §13.1.5): the origin gives parts without it. */
+function refusesCondition(status: number, { isKnown }: RangeSupport): boolean {
+  return status === 412 || (isKnown && status !== 500 && rangeRefusals.has(status) && !isFinal(status));
 }
 
 /** Whether a status says that the resource is not to be had, not that something failed: asking again is of no use. */
