@@ -194,6 +194,7 @@ class Fleet implements RunningServer {
       workers,
       config: this.#placed(this.#reading.source),
       peersDir,
+      machineSecret: randomId(),
       pseudonym: choosePseudonym(config),
       passed: this.#passed,
       logLevel: config.log.level,

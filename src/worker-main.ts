@@ -122,7 +122,7 @@ class Worker {
   }
 
   async #openServer(start: WorkerStart, config: Config): Promise<Server> {
-    const { pseudonym, passed, instance, isFirst, fallen, workers, peersDir } = start;
+    const { pseudonym, passed, instance, isFirst, fallen, workers, peersDir, machineSecret } = start;
     const fleet = createPeerFleet(this.#supervisor, monotonicClock);
     const announce = (change: StoreChange) => fleet.announce({ kind: 'store', change });
     const sharing: Sharing = { instance, isFirst, fallen, announce };
@@ -130,7 +130,7 @@ class Worker {
       const peers = await openPeerServer({ ...ground, dir: peersDir, instance, clock: monotonicClock });
       return { close: () => this.#closePeers(peers) };
     };
-    const company = { fleet, openSocket: this.#sockets.openSocket, passed, openPeers, sharing, workers };
+    const company = { fleet, openSocket: this.#sockets.openSocket, passed, openPeers, sharing, machineSecret, workers };
     return await openServer(config, { emit: this.#emit, pseudonym, company });
   }
 

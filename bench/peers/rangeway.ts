@@ -26,6 +26,7 @@ export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
     async start(place) {
       const file = join(place.dir, 'rangeway.json');
       if (place.isGuarded) await writeFile(join(place.dir, 'tokens'), `bench:${bearerToken}\n`, { mode: 0o600 });
+      await writeFile(fleetSecretIn(place.dir), 'the secret of the nodes of a benchmark', { mode: 0o600 });
       await writeFile(file, JSON.stringify(configuration(place)));
       const program = join(root, 'bin/rangeway.js');
       const command = [process.execPath, ...nodeArgs, program, 'serve', '--config', file];
@@ -54,13 +55,18 @@ function storeOf({ dir, memoryBytes, isDefault, isCopying, engineUrl }: PeerPlac
   return { ...place, type: 'disk', maxSizeBytes: cacheSizeBytes, memoryBytes, blockSizeBytes: blockBytes };
 }
 
+function fleetSecretIn(dir: string): string {
+  return join(dir, 'fleet-secret');
+}
+
 function configuration(place: PeerPlace): ConfigInput {
-  const { port, originPort, dir, workers, certificate, isLogged, isGuarded } = place;
+  const { port, originPort, dir, workers, certificate, isLogged, isGuarded, engineUrl } = place;
   const address = `127.0.0.1:${port}`;
   return {
     listen: certificate === undefined ? address : [{ address, tls: { certificates: [certificate] } }],
     workers,
     store: storeOf(place),
+    ...(engineUrl !== undefined && { fleet: { secret: `file:${fleetSecretIn(dir)}` } }),
     // All connections come from one address, which counts as one client.
     limits: { connectionsPerClient: 0 },
     log: { level: isLogged ? 'info' : 'warn' },

@@ -2,7 +2,7 @@
 
 import * as z from 'zod';
 import { parseHostAndPort, parseListenAddress } from './address.ts';
-import { secondsOption } from './values.ts';
+import { secondsOption, secretSource } from './values.ts';
 
 /** Where peers connect to, parsed: `port` alone stands for the address that the engine sees. */
 const peerListen = z.string().transform((text, context) => {
@@ -38,6 +38,12 @@ export const fleetSchema = z
       .default(60)
       .describe(
         'While the engine is away, purges of other machines do not reach this one. Its memory goes on to answer for so long; then it is emptied, and again after each such time. 0 empties it as soon as the loss is noticed.',
+      ),
+    secret: z
+      .union([secretSource.transform((one) => [one]), z.array(secretSource).min(1).max(2)])
+      .optional()
+      .describe(
+        'The secret by which nodes know each other, and what one of them has written to the engine: "env:NAME" or "file:PATH", at least 32 characters, the same on all nodes. Required as soon as there are two. A list of two replaces it without a pause: the first one signs, both are accepted.',
       ),
     unsafeWhileAway: z
       .enum(['forward', 'refuse'])

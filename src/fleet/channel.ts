@@ -24,6 +24,8 @@ export interface WorkerStart {
   /** The number of workers in the fleet, this one included. */
   readonly workers: number;
   readonly config: ConfigSource;
+  /** A random text that all processes of this machine have, and no other one. */
+  readonly machineSecret: string;
   /** The directory of the sockets by which workers reach each other. Only the user that runs them can enter it. */
   readonly peersDir: string;
   /** Whether no other process has the store open yet. */

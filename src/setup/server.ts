@@ -12,7 +12,7 @@ import { Listeners, type Prepared } from './listeners.ts';
 import { Succession } from './reload.ts';
 import { createSite, type Site } from './site.ts';
 import { describePlace, openStore, type PlacedStoreConfig, readAheadBytes, withDirectory } from './store.ts';
-import { secondsToMs, systemClock } from './system.ts';
+import { randomId, secondsToMs, systemClock } from './system.ts';
 
 /** The parts that a server is opened with, besides its configuration. */
 export interface ServerContext {
@@ -36,6 +36,8 @@ export interface WorkerParts {
   /** Sockets that the service manager has passed to the supervisor. */
   readonly passed?: readonly PassedSocket[] | undefined;
   readonly sharing: Sharing;
+  /** A random text that all processes of this machine have, and no other one. */
+  readonly machineSecret: string;
   /** Answers the questions of other workers about this cache, by the active rules. Closed before the cache is. */
   readonly openPeers: (opened: PeerGround) => Promise<{ close(): Promise<void> }>;
   /** The number of workers. Limits of the whole server are divided among them. */
@@ -86,7 +88,7 @@ export async function openServer(
   await using resources = new AsyncDisposableStack();
   const workers = company?.workers ?? 1;
   const storeConfig = shareOf(await withDirectory(config, resources), workers);
-  const shared = await openEngineFleet(config, storeConfig, emit, resources);
+  const shared = await openEngineFleet(config, storeConfig, emit, resources, company?.machineSecret ?? randomId());
   const opening = openStore(storeConfig, emit, company?.sharing, shared?.sharing);
   const store = resources.adopt(await opening, (opened) => opened.close());
   const beside = await openBeside?.(storeConfig);

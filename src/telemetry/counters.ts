@@ -290,7 +290,9 @@ const table = {
   rangeway_store_memory_bytes: gauge('Bytes that stored entries take in memory.'),
   rangeway_store_writable: gauge('Whether the store can be written (1), or the disk is full or fails (0).', [], 'min'),
   rangeway_store_evicted_entries_total: counter('Stored entries that were evicted to make room.'),
-  rangeway_store_damaged_blocks_total: counter('Stored blocks whose checksum was wrong. They are fetched again.'),
+  rangeway_store_damaged_blocks_total: counter(
+    'Stored blocks and records that were damaged, and what in an engine was not authentic. They are fetched again.',
+  ),
   rangeway_store_local_bytes: gauge('Bytes on the local disk before an engine. Absent without one.', [], 'max'),
   rangeway_store_local_max_bytes: gauge('Maximum number of bytes on the local disk before an engine.', [], 'max'),
   rangeway_store_local_writable: gauge(

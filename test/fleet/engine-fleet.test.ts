@@ -7,6 +7,7 @@ import type { FleetEngine } from '../../src/fleet/engine/fleet-engine.ts';
 import type { PeerServer } from '../../src/fleet/peer-server.ts';
 import { backgroundClock } from '../../src/setup/system.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import { createSeal } from '../../src/store/redis/seal.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { describeWithEngine } from '../support/engines/redis-server.ts';
@@ -60,7 +61,7 @@ afterEach(async () => {
   await store.close();
 });
 
-async function join(): Promise<Member> {
+async function join(secret = 'the secret of the fleet', isSecretStated = true): Promise<Member> {
   const own = await engine.connect();
   const events: ServerEvent[] = [];
   const cut = async () => Promise.reject(new Error('cut'));
@@ -72,6 +73,8 @@ async function join(): Promise<Member> {
   const fleet = createEngineFleet({
     engine: connection,
     keys: { log: '{t}:log', members: '{t}:members' },
+    seal: createSeal([secret]),
+    isSecretStated,
     leaseKey: (key) => `t:{${key}}:lease`,
     listen: { host: undefined, port: 0 },
     advertise: undefined,
@@ -88,8 +91,20 @@ async function join(): Promise<Member> {
     originRanges: 'auto',
   });
   const member: Member = { proxy, fleet, events, peers: undefined as unknown as PeerServer, isCut: false };
-  member.peers = await fleet.join({ cache: proxy.cache, store, admission: admissionOf(proxy.route) });
+  try {
+    member.peers = await fleet.join({ cache: proxy.cache, store, admission: admissionOf(proxy.route) });
+  } catch (thrown) {
+    await proxy.closeCache();
+    await fleet.close();
+    throw thrown;
+  }
   return member;
+}
+
+/** Returns the key of the file, as the cache has it. */
+async function keyOfFile({ proxy }: Member): Promise<string> {
+  const { key } = JSON.parse(JSON.stringify(await proxy.explain({}))) as { key: string };
+  return key;
 }
 
 const send = (member: number, range?: string) => {
@@ -133,6 +148,27 @@ describeWithEngine('a miss in one member', () => {
     await whole;
     expect(origin.asked).toEqual(['whole', 'bytes=4096- if "v1"']);
     await first.leave();
+  });
+});
+
+describeWithEngine('a member without a secret', () => {
+  it('does not join where another machine is there, and says what to do', async () => {
+    await expect(join('drawn by this machine', false)).rejects.toThrow(/^another node uses this store.*fleet\.secret/);
+    const seen = String(await engine.server.command('HKEYS', '{t}:members')).split(',');
+    expect(seen).toHaveLength(3);
+  });
+});
+
+describeWithEngine('a lease with an address that is none', () => {
+  it('keeps no client from being served', async () => {
+    const [first] = members;
+    const seal = createSeal(['the secret of the fleet']);
+    const key = await keyOfFile(first as Member);
+    const value = `9 x ${seal.sign('lease', key, 'x', 'nowhere')} nowhere`;
+    await engine.server.command('SET', `t:{${key}}:lease`, value, 'PX', '600000');
+    const client = send(0);
+    (await origin.begin()).finish();
+    await expectWhole(client);
   });
 });
 
@@ -181,7 +217,7 @@ describeWithEngine('an invalidation', () => {
     const transfer = await origin.begin();
     void transfer.sendTo(3000);
     await expectUntil(first, 3000);
-    const { key } = JSON.parse(JSON.stringify(await members[1]?.proxy.explain({}))) as { key: string };
+    const key = await keyOfFile(members[1] as Member);
     expect(key).toContain('/file');
     await members[1]?.proxy.cache.purge({ mode: 'hard', keys: [key], prefixes: [], tags: [] });
     transfer.finish();

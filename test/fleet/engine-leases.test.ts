@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { EngineLeases } from '../../src/fleet/engine/engine-leases.ts';
 import type { FleetEngine } from '../../src/fleet/engine/fleet-engine.ts';
+import { createSeal } from '../../src/store/redis/seal.ts';
 import { createFakeClock, type FakeClock } from '../support/clocks/fake-clock.ts';
 import { describeWithEngine } from '../support/engines/redis-server.ts';
 import { TestEngine } from '../support/engines/test-engine.ts';
@@ -31,10 +32,14 @@ const leftMs = async () => Number(await engine.server.command('PTTL', leaseKey('
 function member(instance: string, connection: Pick<FleetEngine, 'run'> = calls) {
   const granted: string[] = [];
   const lost: string[] = [];
-  const state = { isAway: false, isBehind: false, failures: 0 };
+  const state = { isAway: false, isBehind: false, failures: 0, forged: 0 };
   const leases = new EngineLeases({
     engine: connection,
     instance,
+    seal: createSeal(['the secret of the fleet']),
+    onForged: () => {
+      state.forged += 1;
+    },
     address: () => `address of ${instance}`,
     leaseKey,
     clock,
@@ -106,6 +111,30 @@ describeWithEngine('a lease', () => {
     expect(await value()).toBeNull();
     await leases.close();
     expect(clock.pending).toBe(0);
+  });
+
+  const forgeries: readonly (readonly [string, (value: string) => string])[] = [
+    ['names another address', (value) => value.replace('address of b', 'attacker:1')],
+    ['names another member', (value) => value.replace(' b ', ' c ')],
+    ['has no tag, as earlier releases wrote it', (value) => value.replace(/ \S+ address/, ' address')],
+    ['is no lease', () => 'nonsense'],
+  ];
+  for (const [name, forge] of forgeries) {
+    it(`that ${name} is absent, and counted`, async () => {
+      const [a, b] = [member('a'), member('b')];
+      await b.leases.acquireLease('k');
+      await engine.server.command('SET', leaseKey('k'), forge(String(await value())));
+      expect(await a.leases.acquireLease('k')).toEqual({ kind: 'ours' });
+      expect([a.state.forged, a.state.failures, a.leases.size]).toEqual([1, 0, 1]);
+    });
+  }
+
+  it('of another key is absent', async () => {
+    const [a, b] = [member('a'), member('b')];
+    await b.leases.acquireLease('other');
+    await engine.server.command('SET', leaseKey('k'), String(await engine.server.command('GET', leaseKey('other'))));
+    expect(await a.leases.acquireLease('k')).toEqual({ kind: 'ours' });
+    expect(a.state.forged).toBe(1);
   });
 
   it('is given up by a process that cannot keep up, whose writes are refused then', async () => {
@@ -231,7 +260,7 @@ describeWithEngine('an engine that is away', () => {
     await leases.releaseLease('released');
     state.isAway = false;
     await leases.claim();
-    expect(await value()).toMatch(/^\d+ a address of a$/);
+    expect(await value()).toMatch(/^\d+ a \S+ address of a$/);
     expect(leases.fenceOf('k')).toBeGreaterThan(0);
     expect([granted, lost, leases.size]).toEqual([['k'], [], 1]);
     await leases.releaseLease('k');
@@ -246,7 +275,7 @@ describeWithEngine('an engine that is away', () => {
     a.state.isAway = false;
     await a.leases.claim();
     expect([a.lost, a.leases.fenceOf('k'), a.leases.size]).toEqual([['k'], 0, 0]);
-    expect(await value()).toMatch(/ b address of b$/);
+    expect(await value()).toMatch(/ b \S+ address of b$/);
   });
 
   it('is back: a lease that is released while it is claimed is given back', async () => {

@@ -2,8 +2,9 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { InvalidationMessage } from '../../src/cache/fleet.ts';
-import { MessageLog } from '../../src/fleet/engine/message-log.ts';
+import { MessageLog, nameMember } from '../../src/fleet/engine/message-log.ts';
 import { monotonicClock } from '../../src/setup/system.ts';
+import { createSeal, type Seal } from '../../src/store/redis/seal.ts';
 import { describeWithEngine } from '../support/engines/redis-server.ts';
 import { TestEngine } from '../support/engines/test-engine.ts';
 
@@ -41,14 +42,18 @@ interface Member {
   held: Promise<void> | undefined;
   /** Milliseconds that its clock has gone on while the process was suspended. */
   suspendedMs: number;
+  /** The number of messages that were not authentic. */
+  forged: number;
   /** Calls of scripts with this text fail. */
   failing: string | undefined;
   /** Whether the connection to the engine is cut. */
   isCut: boolean;
 }
 
-async function join(instance: string, trustMs = 60_000): Promise<Member> {
-  const own = await engine.connect();
+const seal = createSeal(['the secret of the fleet']);
+
+async function join(name: string, trustMs = 60_000, own: Seal = seal): Promise<Member> {
+  const connection = await engine.connect();
   const member: Member = {
     marked: [],
     applied: [],
@@ -56,17 +61,23 @@ async function join(instance: string, trustMs = 60_000): Promise<Member> {
     held: undefined,
     suspendedMs: 0,
     failing: undefined,
+    forged: 0,
     isCut: false,
     log: new MessageLog({
       engine: {
         run: (...call) => {
           const fails = member.failing !== undefined && call[0].includes(member.failing);
-          return member.isCut || fails ? Promise.reject(new Error('cut')) : own.run(...call);
+          return member.isCut || fails ? Promise.reject(new Error('cut')) : connection.run(...call);
         },
-        untilAppended: (...call) => (member.isCut ? Promise.reject(new Error('cut')) : own.untilAppended(...call)),
+        untilAppended: (...call) =>
+          member.isCut ? Promise.reject(new Error('cut')) : connection.untilAppended(...call),
       },
       keys,
-      instance,
+      instance: `${nameMember(own)}.${name}`,
+      seal: own,
+      onForged: () => {
+        member.forged += 1;
+      },
       clock: { ...monotonicClock, now: () => monotonicClock.now() + member.suspendedMs },
       apply: async (message) => {
         member.marked.push(message);
@@ -180,13 +191,49 @@ describeWithEngine('a message', () => {
         [string, string[]],
       ];
       const epoch = last[1][last[1].indexOf('epoch') + 1] ?? '';
-      const parts = ['after', last[0], 'from', 'x', 'news', text, 'epoch', epoch];
+      const parts = [
+        'after',
+        last[0],
+        'from',
+        'x',
+        'news',
+        text,
+        'tag',
+        seal.sign('message', 'x', text),
+        'epoch',
+        epoch,
+      ];
       await engine.server.command('XADD', keys.log, '*', ...parts);
       await expect.poll(() => a.applied).toEqual(everything);
       await b.log.announce(news('1'));
-      expect(a.applied.at(-1)).toEqual(news('1'));
+      expect([a.applied.at(-1), a.forged]).toEqual([news('1'), 0]);
     });
   }
+
+  it('that no member has signed empties the memory, and is counted', async () => {
+    const [a, stranger] = [await join('a'), await join('b', 60_000, createSeal(['another secret']))];
+    await stranger.log.append(news('1'));
+    await expect.poll(() => [a.applied, a.forged]).toEqual([everything, 1]);
+    await a.log.append(news('2'));
+    await expect.poll(() => [stranger.applied, stranger.forged]).toEqual([everything, 1]);
+  });
+
+  it('of a member that signs by the next secret is applied where that is known', async () => {
+    const changing = createSeal(['the secret of the fleet', 'another secret']);
+    const [a, b] = [await join('a', 60_000, changing), await join('b', 60_000, createSeal(['another secret']))];
+    await b.log.announce(news('1'));
+    expect([a.applied, a.forged, await a.log.countStrangers()]).toEqual([[news('1')], 0, 0]);
+  });
+});
+
+describeWithEngine('a member with another secret', () => {
+  it('is noticed while it lives', async () => {
+    const a = await join('a');
+    const stranger = await join('b', 60_000, createSeal(['another secret']));
+    expect(await a.log.countStrangers()).toBe(1);
+    await cut(stranger);
+    expect(await a.log.countStrangers()).toBe(0);
+  });
 });
 
 describeWithEngine('a member that was cut off', () => {

@@ -50,7 +50,7 @@ async function createGround(workers = 2, script: Script = {}) {
     sockets,
     leases: createLeaseTable(clock),
     peerSocket: (instance) => `/run/${instance}`,
-    ground: { workers, config, peersDir: '/run', pseudonym: 'p', passed: [], logLevel: 'info' },
+    ground: { workers, config, peersDir: '/run', machineSecret: 'm', pseudonym: 'p', passed: [], logLevel: 'info' },
   });
   const states = () => supervisor.roster().map(({ state }) => state);
   const takeEvents = () => events.splice(0).map(({ stage, message }) => `${stage}: ${message}`);

@@ -24,16 +24,19 @@ type Machine = RangewayProcess & { readonly url: string };
 /** Starts a server on the engine, with the given options of its store and others. The end of the test stops it. */
 async function start(dir: string, engine: RedisServer, origin: string, store: object, more: object): Promise<Machine> {
   await mkdir(dir, { recursive: true });
-  const machine = await startConfigured(dir, configOf(engine, origin, store, more), adminEnvironment);
+  const machine = await startConfigured(dir, configOf(engine, origin, store, more), environment);
   onTestFinished(() => machine[Symbol.asyncDispose]());
   return machine;
 }
+
+const environment = { ...adminEnvironment, FLEET_SECRET: 'the secret of all machines of a test' };
 
 const configOf = (engine: Pick<RedisServer, 'port'>, origin: string, store: object, more: object) => ({
   listen: '127.0.0.1:0',
   store: { type: 'redis', url: `redis://127.0.0.1:${engine.port}`, memoryBytes: '1MB', ...store },
   admin: adminConfig,
   log: { format: 'json' },
+  fleet: { secret: 'env:FLEET_SECRET' },
   routes: [{ origin }],
   ...more,
 });
@@ -122,7 +125,7 @@ for (const workers of [1, 2]) {
     const file = join(dir, 'rangeway.json');
     // There is no engine at this port, which is no reason not to start.
     await writeFile(file, JSON.stringify(configOf({ port: 9 }, 'http://127.0.0.1:9', { local }, { workers })));
-    await using server = startRangeway(['--config', file], adminEnvironment);
+    await using server = startRangeway(['--config', file], environment);
     expect(await server.ended()).toBe(1);
     expect(server.output()).toContain(`cannot use ${local.dir}: it is in use by another process`);
   });

@@ -1,7 +1,7 @@
 /** Several servers that share a store in a real engine, as on several machines: one fill, purges, and every part that may fail. */
 
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, get, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -36,6 +36,7 @@ let machines: Machine[];
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'rangeway-machines-'));
   machines = [];
+  await writeFile(join(dir, 'secret'), 'the secret of all machines of a test\n');
 });
 afterEach(async () => {
   await Promise.all(machines.map((machine) => machine[Symbol.asyncDispose]()));
@@ -45,7 +46,11 @@ afterEach(async () => {
 type Machine = RangewayProcess & { readonly url: string };
 
 /** Starts one server. `store` says where its engine is. */
-async function start(origin: string, store: object, more: object = {}): Promise<Machine> {
+async function start(
+  origin: string,
+  store: object,
+  more: Readonly<Record<string, unknown>> & { fleet?: object } = {},
+): Promise<Machine> {
   const own = join(dir, `machine-${machines.length + 1}`);
   await mkdir(own);
   const machine = await startConfigured(
@@ -57,6 +62,7 @@ async function start(origin: string, store: object, more: object = {}): Promise<
       log: { format: 'json', level: 'debug' },
       routes: [{ origin }],
       ...more,
+      fleet: { secret: `file:${join(dir, 'secret')}`, ...more.fleet },
     },
     adminEnvironment,
   );
@@ -392,6 +398,25 @@ describeWithEngine('an engine that takes no writes', () => {
         await until('the purge is applied', async () => (await read(other, path)).text === 'new');
     });
   }
+});
+
+describeWithEngine('a machine without the secret of the fleet', () => {
+  it('does not start beside another one, and tells people what to do', async () => {
+    await using engine = await startRedisServer();
+    await using origin = await openTextOrigin(() => 'text');
+    await start(origin.url, at(engine.port));
+    const alone = start(origin.url, at(engine.port), { fleet: { secret: undefined } });
+    await expect(alone).rejects.toThrow(/cannot start: another node uses this store.*fleet\.secret.*openssl rand/);
+  });
+
+  it('starts alone, also after it was killed, with several workers', async () => {
+    await using engine = await startRedisServer();
+    await using origin = await openTextOrigin(() => 'text');
+    const none = { fleet: { secret: undefined }, workers: 2 };
+    await (await start(origin.url, at(engine.port), none)).stop('SIGKILL');
+    const again = await start(origin.url, at(engine.port), none);
+    expect((await read(again, '/page')).text).toBe('text');
+  });
 });
 
 describeWithEngine('a purge', () => {

@@ -5,6 +5,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/http/clock.ts';
 import type { RedisClient } from '../../src/store/redis/redis-client.ts';
 import { createRedisKeys } from '../../src/store/redis/redis-keys.ts';
+import { encodeBlock } from '../../src/store/redis/redis-records.ts';
+import { createSeal } from '../../src/store/redis/seal.ts';
 import type { EntryRank, StoreChange, StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
@@ -230,6 +232,49 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
       expect(await store.find(key)).toEqual([]);
     });
   }
+
+  it('finds nothing that was written without the secret of the fleet, or with another one', async () => {
+    const openSealed = (secrets?: readonly string[]) =>
+      open({
+        prefix: 'p:',
+        sharing: {
+          announce: async () => undefined,
+          fenceOf: () => undefined,
+          current: () => undefined,
+          seal: secrets && createSeal(secrets),
+        },
+      });
+    const own = await openSealed(['first']);
+    await storeSample(own.store, sample);
+    expect(await readKey(own.store, key)).toEqual(bytes);
+    expect(await readKey((await openSealed(['second', 'first'])).store, key)).toEqual(bytes);
+    const { entry } = createRedisKeys('p:').of(key);
+    for (const secrets of [undefined, ['second']]) {
+      const record = await server.command('HGETALL', entry);
+      const other = await openSealed(secrets);
+      expect(await other.store.find(key)).toEqual([]);
+      expect(other.events).toMatchObject([{ level: 'warn', count: { damagedBlocks: 1 } }]);
+      await expect.poll(() => server.command('EXISTS', entry)).toBe(0);
+      await server.command('HSET', entry, ...(record as string[]));
+    }
+  });
+
+  it('reads no block that another program has written with a right checksum', async () => {
+    const seal = createSeal(['first']);
+    const sharing = { announce: async () => undefined, fenceOf: () => undefined, current: () => undefined, seal };
+    const { store, events } = await open({ prefix: 'p:', sharing });
+    const { generation } = await storeSample(store, sample);
+    const name = createRedisKeys('p:').of(key).block(generation, 0);
+    const forged = encodeBlock(generation, 0, new Uint8Array(block));
+    const client = await openTestClient({ kind: 'server', address: server });
+    await client.send(name, ['SET', name, forged]);
+    const [entry] = await store.find(key);
+    const reader = await entry?.open();
+    await expect(reader?.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+    reader?.close();
+    expect(events).toMatchObject([{ level: 'warn', count: { damagedBlocks: 1 } }]);
+    client.close();
+  });
 
   it('removes by prefix what a machine with a larger limit has stored, although it does not find it', async () => {
     const large = await open({ prefix: 'p:' });

@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises';
 import type { Config } from '../../config/schema.ts';
 import type { SecretSource } from '../../config/secret-source.ts';
 import { readAdminToken } from '../../setup/admin.ts';
+import { readFleetSecrets } from '../../setup/engine-fleet.ts';
 import { createRouteGate } from '../../setup/gate.ts';
 import { noHeir } from '../../setup/inheritance.ts';
 import { readOriginFieldRules, readSigningCredentials } from '../../setup/origin.ts';
@@ -27,11 +28,12 @@ function withoutRepeated(faults: readonly ReadingFault[]): readonly ReadingFault
 
 type NamedSource = readonly [option: string, source: SecretSource];
 
-function listSecrets({ admin, routes }: Config): readonly NamedSource[] {
+function listSecrets({ admin, fleet, routes }: Config): readonly NamedSource[] {
   const named = (option: string, source: SecretSource | undefined): NamedSource[] =>
     source === undefined ? [] : [[option, source]];
   return [
     ...named('admin.token', typeof admin === 'object' ? admin.token : undefined),
+    ...(fleet?.secret ?? []).flatMap((source) => named('fleet.secret', source)),
     ...routes.flatMap(({ origin: { signing }, access, fields }, index) => [
       ...(['basic', 'bearer', 'apiKey', 'signedUrls'] as const).flatMap((name) =>
         named(`routes[${index}].access.${name}`, access[name]),
@@ -52,7 +54,7 @@ async function secretFacts([option, { kind, name }]: NamedSource): Promise<Secre
 
 /** Reads each secret, and then everything by the functions that a start calls. These stop at the first fault. */
 function attempts(config: Config): Promise<ReadingFault | undefined>[] {
-  const { admin, routes } = config;
+  const { admin, fleet, routes } = config;
   const token = typeof admin === 'object' ? admin.token : undefined;
   const sources = listSecrets(config);
   // A message names the source, and so the option.
@@ -69,6 +71,7 @@ function attempts(config: Config): Promise<ReadingFault | undefined>[] {
   };
   return [
     ...sources.map(([option, source]) => attempt(option, () => readSecret(source))),
+    attempt('fleet.secret', () => readFleetSecrets(fleet?.secret)),
     ...(token === undefined ? [] : [attempt('admin.token', () => readAdminToken(token))]),
     ...routes.flatMap((route, index) => [
       attempt(`routes[${index}]`, () => createRouteGate(route, noHeir)),

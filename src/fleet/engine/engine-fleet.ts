@@ -4,11 +4,11 @@
  * three parts: who exchanges with the origin, what changed, and how bytes go from one member to another.
  */
 
-import { randomBytes } from 'node:crypto';
 import type { Cache } from '../../cache/cache.ts';
-import type { Fleet, InvalidationMessage, PeerAnswer } from '../../cache/fleet.ts';
+import { type Fleet, HolderLost, type InvalidationMessage, type PeerAnswer } from '../../cache/fleet.ts';
 import type { Clock } from '../../http/clock.ts';
 import type { EngineSharing } from '../../store/redis/redis-store.ts';
+import type { Seal } from '../../store/redis/seal.ts';
 import type { Store } from '../../store/store.ts';
 import type { MemoryLease } from '../../store/tiered/tiered-store.ts';
 import type { Emit } from '../../telemetry/events.ts';
@@ -17,7 +17,7 @@ import { createHolderOver } from '../peer-client.ts';
 import type { PeerServer, PeerSessionOptions } from '../peer-server.ts';
 import { EngineLeases } from './engine-leases.ts';
 import type { FleetEngine } from './fleet-engine.ts';
-import { type FleetKeys, MessageLog } from './message-log.ts';
+import { type FleetKeys, MessageLog, nameMember } from './message-log.ts';
 import {
   connectToPeer,
   formatPeerAddress,
@@ -30,11 +30,22 @@ import { readFromStore } from './stored-bytes.ts';
 
 /** How long a peer may be silent while it is waited for, in milliseconds. It sends something every 3 s. */
 const PATIENCE_MS = 10_000;
+/** Interval of the looks for members with another secret, in milliseconds. */
+const STRANGERS_MS = 10_000;
+/** Shortest interval of the log lines about what is not authentic, in milliseconds. */
+const FORGED_MS = 60_000;
 
 /** Options of a member. */
 export interface EngineFleetOptions {
   readonly engine: FleetEngine;
   readonly keys: FleetKeys;
+  /** Authenticates what members tell each other. */
+  readonly seal: Seal;
+  /**
+   * Whether the operator has stated the secret of `seal`. Otherwise this machine alone knows it, so there may be no other one. It does
+   * not outlive the process, so records are not authenticated then.
+   */
+  readonly isSecretStated: boolean;
   /** The key of the lease of a cache key, in the slot of its entries. */
   readonly leaseKey: (key: string) => string;
   /** Where to listen for peers. Without a host: on the address of this machine that the engine sees. Port 0 lets the system choose. */
@@ -66,7 +77,7 @@ export interface EngineFleet {
   readonly unreadyReason: string | undefined;
   /**
    * Joins the fleet: answers its peers about this cache, and applies their messages to it. Rejects with Node's error where the address
-   * cannot be bound. Closing what it resolves with cuts the running answers, whose readers go on elsewhere, and gives up all leases.
+   * cannot be bound, and with `Error` where another machine is a member and no secret is stated. Closing what it resolves with cuts the running answers, whose readers go on elsewhere, and gives up all leases.
    */
   join(parts: EngineFleetGround): Promise<PeerServer>;
   /** Leaves the fleet, once its cache stores nothing any more. Never rejects. */
@@ -88,17 +99,23 @@ class Member implements EngineFleet {
   #cache: Cache | undefined;
   #store: EngineFleetGround['store'] | undefined;
   #address = '';
+  #forgedAt = Number.NEGATIVE_INFINITY;
+  #hasStrangers = false;
+  #isClosed = false;
+  #cancelLook: () => void = () => {};
 
   constructor(options: EngineFleetOptions) {
-    const { engine, keys, leaseKey, clock, trustMs } = options;
-    const instance = randomBytes(12).toString('hex');
+    const { engine, keys, seal, leaseKey, clock, trustMs } = options;
+    const instance = nameMember(seal);
     this.#options = options;
     this.#log = new MessageLog({
       engine,
       keys,
       instance,
+      seal,
       clock,
       trustMs,
+      onForged: () => this.#noteForged('a message'),
       apply: (news) => this.#apply(news),
       onChange: (isAway) => {
         this.#tell(isAway);
@@ -109,7 +126,9 @@ class Member implements EngineFleet {
     this.#leases = new EngineLeases({
       engine,
       instance,
+      seal,
       leaseKey,
+      onForged: () => this.#noteForged('a lease'),
       clock,
       address: () => this.#address,
       isAway: () => this.#log.isAway,
@@ -133,6 +152,7 @@ class Member implements EngineFleet {
       fenceOf: (key) => this.#leases.fenceOf(key),
       current: () => this.#log.current(),
       isMemoryCurrent: () => this.#log.isMemoryCurrent,
+      seal: options.isSecretStated ? seal : undefined,
     };
   }
 
@@ -146,16 +166,21 @@ class Member implements EngineFleet {
   }
 
   async join({ cache, store, admission }: EngineFleetGround): Promise<PeerServer> {
-    const { engine, listen, advertise, clock } = this.#options;
+    const { engine, listen, advertise, seal, isSecretStated, clock } = this.#options;
     const host = listen.host ?? engine.localAddress() ?? '127.0.0.1';
-    const server = await this.#openPeers({ cache, admission, clock, host, port: listen.port });
+    const server = await this.#openPeers({ cache, admission, clock, seal, host, port: listen.port });
     if (server !== undefined) {
       const port = advertise?.port ?? server.port;
-      this.#address = formatPeerAddress({ host: advertise?.host ?? host, port, secret: server.secret });
+      this.#address = formatPeerAddress({ host: advertise?.host ?? host, port });
     }
     this.#cache = cache;
     this.#store = store;
     await this.#log.begin();
+    if (!isSecretStated && (await this.#log.countStrangers()) > 0) {
+      await server?.close();
+      throw new Error(secretRequired);
+    }
+    this.#scheduleLook();
     return {
       close: async () => {
         await server?.close();
@@ -179,14 +204,20 @@ class Member implements EngineFleet {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelLook();
     await this.#leases.close();
     await this.#log.close();
   }
 
   #reach(instance: string, address: string): NamedHolder {
-    const { clock } = this.#options;
+    const { seal, clock } = this.#options;
     const peer = parsePeerAddress(address);
-    const connect = () => connectToPeer(peer, clock);
+    if (peer === undefined) {
+      const lost: NamedHolder = { instance, answer: () => Promise.reject(new HolderLost(lost)) };
+      return lost;
+    }
+    const connect = () => connectToPeer(peer, seal, clock);
     const holder = createHolderOver(instance, { connect, clock, patienceMs: PATIENCE_MS });
     return {
       instance,
@@ -206,6 +237,33 @@ class Member implements EngineFleet {
     await this.#cache?.applyInvalidation(news).catch(() => {});
   }
 
+  /** Counts what is in the engine and not authentic. One line in the log a minute. */
+  #noteForged(what: string): void {
+    const { clock, emit } = this.#options;
+    const isTold = clock.now() < this.#forgedAt + FORGED_MS;
+    if (!isTold) this.#forgedAt = clock.now();
+    const message = `${what} in the engine is not authentic, and counts as absent`;
+    const detail = 'another node has another fleet.secret or none, or another program writes to the engine';
+    emit({ kind: 'store', level: isTold ? 'debug' : 'warn', message, detail, count: { damagedBlocks: 1 } });
+  }
+
+  #scheduleLook(): void {
+    this.#cancelLook = this.#options.clock.after(STRANGERS_MS, async () => {
+      const count = await this.#log.countStrangers();
+      if (count > 0 && !this.#hasStrangers) this.#tellOfStrangers();
+      this.#hasStrangers = count > 0;
+      if (!this.#isClosed) this.#scheduleLook();
+    });
+  }
+
+  #tellOfStrangers(): void {
+    const { isSecretStated, emit } = this.#options;
+    const message = isSecretStated
+      ? 'another node uses the store of this one with another fleet.secret, or none: each fetches for itself, and neither uses what the other has stored'
+      : secretRequired;
+    emit({ kind: 'fleet', level: 'error', worker: undefined, stage: 'away', message, detail: undefined });
+  }
+
   #tell(isAway: boolean): void {
     const message = isAway
       ? 'the engine of the store is away: memory and the origin answer, and this process fetches for itself'
@@ -221,3 +279,7 @@ class Member implements EngineFleet {
     });
   }
 }
+
+/** Why a machine may not be a member without a secret, and what to do. */
+const secretRequired =
+  'another node uses this store, so all of them need fleet.secret: a random text of at least 32 characters, such as of "openssl rand -hex 32", the same on all nodes; "fleet": { "secret": "file:/etc/rangeway/fleet-secret" } (docs/redis-store.md)';

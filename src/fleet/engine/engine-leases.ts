@@ -2,10 +2,12 @@
  * Leases in the engine: the right of one process of the whole fleet to exchange with the origin for a key. A lease has a time limit,
  * which its holder renews, and a fencing number. The store refuses what a holder with a lower number writes.
  *
- * The value of a lease is text: the fencing number, the instance of the holder, and how to reach it.
+ * The value of a lease is text: the fencing number, the instance of the holder, a tag of the seal, and how to reach it. The tag binds the
+ * last one to the cache key and the instance: requests of clients go only where a member has said. A lease with another tag is absent.
  */
 
 import type { Clock } from '../../http/clock.ts';
+import type { Seal } from '../../store/redis/seal.ts';
 import type { LeaseReply } from '../channel.ts';
 import { type FleetEngine, withinTime } from './fleet-engine.ts';
 
@@ -29,6 +31,7 @@ const MAX_LOST = 10_000;
 /** Options of the leases of one process. */
 export interface EngineLeasesOptions {
   readonly engine: Pick<FleetEngine, 'run'>;
+  readonly seal: Pick<Seal, 'sign' | 'verifies'>;
   /** Identifies this process among all that ever used the engine. Has no space. */
   readonly instance: string;
   /** How others reach this process; empty where they cannot. */
@@ -43,6 +46,8 @@ export interface EngineLeasesOptions {
   readonly isBehind: () => boolean;
   /** Called when a call has failed. */
   readonly onFailure: () => void;
+  /** Called for a lease that no member with a known secret has written. */
+  readonly onForged: () => void;
   /** Called before a granted lease is used: another process may have stored something under it. */
   readonly onGranted: (key: string) => Promise<void>;
   /** Called when another process has the lease now that this one held. */
@@ -185,8 +190,14 @@ export class EngineLeases {
   }
 
   async #ask(key: string): Promise<Found> {
-    const { engine, instance, address, leaseKey, clock, onGranted } = this.#options;
-    const asked = engine.run(acquireScript, [leaseKey(key)], [instance, address(), String(LEASE_MS)]).then(readFound);
+    const { engine, instance, seal, leaseKey, clock, onGranted } = this.#options;
+    const address = this.#options.address();
+    const own = `${seal.sign('lease', key, instance, address)} ${address}`;
+    const ask = async (forged = ''): Promise<Found | Forged> => {
+      const reply = await engine.run(acquireScript, [leaseKey(key)], [instance, own, String(LEASE_MS), forged]);
+      return readFound(reply, (tag, ...texts) => seal.verifies(tag, 'lease', key, ...texts));
+    };
+    const asked = ask().then((each) => (each.kind === 'forged' ? this.#replace(each.value, ask) : each));
     let found: Found;
     try {
       found = await withinTime(clock, ANSWER_MS, asked);
@@ -201,6 +212,14 @@ export class EngineLeases {
       if (this.#held.size === 1) this.#scheduleRenewal();
       await onGranted(key);
     }
+    return found;
+  }
+
+  /** Takes a lease that is not authentic as absent. */
+  async #replace(value: string, ask: (forged: string) => Promise<Found | Forged>): Promise<Found> {
+    this.#options.onForged();
+    const found = await ask(value);
+    if (found.kind === 'forged') throw new Error('Another program writes leases.');
     return found;
   }
 
@@ -274,18 +293,25 @@ type Found =
   | { readonly kind: 'granted'; readonly value: string; readonly fence: number }
   | { readonly kind: 'held'; readonly instance: string; readonly socket: string; readonly leftMs: number };
 
-function readFound(reply: unknown): Found {
-  const [isGranted, value, leftMs] = (reply as readonly unknown[]).map(String);
-  const [, fence, instance, socket] = /^(\d+) (\S+) (.*)$/s.exec(value ?? '') ?? [];
-  if (fence === undefined || instance === undefined || socket === undefined) {
-    throw new Error('A lease in the engine is not one of Rangeway.');
-  }
-  if (isGranted === '1') return { kind: 'granted', value: value as string, fence: Number(fence) };
+/** A lease that no member has written. */
+interface Forged {
+  readonly kind: 'forged';
+  readonly value: string;
+}
+
+function readFound(
+  reply: unknown,
+  isAuthentic: (tag: string, instance: string, address: string) => boolean,
+): Found | Forged {
+  const [isGranted, value = '', leftMs] = (reply as readonly unknown[]).map(String);
+  const [, fence, instance = '', tag = '', socket = ''] = /^(\d+) (\S+) (\S+) (.*)$/s.exec(value) ?? [];
+  if (fence === undefined || !isAuthentic(tag, instance, socket)) return { kind: 'forged', value };
+  if (isGranted === '1') return { kind: 'granted', value, fence: Number(fence) };
   return { kind: 'held', instance, socket, leftMs: Number(leftMs) };
 }
 
 /**
- * Grants a lease where it is free or the asker has it, otherwise returns the one that is there. The fencing number is the time of the
+ * Grants a lease where it is free, not authentic or the asker has it, otherwise returns the one that is there. The fencing number is the time of the
  * engine in microseconds, and larger than that of the lease before: a counter would begin again once the engine was flushed.
  */
 const acquireScript = `
@@ -293,7 +319,7 @@ local held = redis.call('GET', KEYS[1])
 local last = 0
 if held then
   local fence, instance = string.match(held, '^(%d+) (%S+) ')
-  if instance and instance ~= ARGV[1] then return {0, held, redis.call('PTTL', KEYS[1])} end
+  if instance ~= ARGV[1] and held ~= ARGV[4] then return {0, held, redis.call('PTTL', KEYS[1])} end
   last = tonumber(fence or 0)
 end
 local time = redis.call('TIME')

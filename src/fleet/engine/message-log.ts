@@ -19,6 +19,7 @@
 import { randomBytes } from 'node:crypto';
 import type { InvalidationMessage } from '../../cache/fleet.ts';
 import type { Clock } from '../../http/clock.ts';
+import type { Seal } from '../../store/redis/seal.ts';
 import { type StoreChange, StoreFault } from '../../store/store.ts';
 import { type FleetEngine, withinTime } from './fleet-engine.ts';
 
@@ -60,10 +61,13 @@ export interface FleetKeys {
 export interface MessageLogOptions {
   readonly engine: Pick<FleetEngine, 'run' | 'untilAppended'>;
   readonly keys: FleetKeys;
-  /** Identifies this member among all that ever used the engine. */
+  /** Identifies this member among all that ever used the engine: see `nameMember`. */
   readonly instance: string;
   /** Milliseconds that never go back. */
   readonly clock: Clock;
+  readonly seal: Pick<Seal, 'sign' | 'verifies' | 'peerKey'>;
+  /** Called for a message that no member with a known secret has written: memory is emptied for it. */
+  readonly onForged: () => void;
   /**
    * Applies a message of another member: marks in the same tick what it makes invalid, and resolves when nothing that began before is
    * stored any more. Never rejects.
@@ -87,6 +91,11 @@ interface Queued {
   readonly text: string;
   /** Called once: with the id of the message when it is in the log; with undefined when an attempt to append it has failed. */
   settle(id: string | undefined): void;
+}
+
+/** Returns a name that no other member has. It says by which secret the member signs. */
+export function nameMember({ id }: Pick<Seal, 'id'>): string {
+  return `${id}.${randomBytes(12).toString('hex')}`;
 }
 
 /** The messages of one member. */
@@ -201,6 +210,29 @@ export class MessageLog {
     return isRecent || this.#isAway ? undefined : this.#catchUp();
   }
 
+  /**
+   * Returns how many members live that have none of the secrets of this one. Waits for a sign of life of each that is in the engine: one
+   * may have been killed. Never rejects.
+   */
+  async countStrangers(): Promise<number> {
+    const before = await this.#readStrangers();
+    if (before.size === 0) return 0;
+    await this.#pause(2 * BLOCK_MS);
+    const after = await this.#readStrangers();
+    return [...after].filter(([name, seen]) => before.get(name) !== seen).length;
+  }
+
+  async #readStrangers(): Promise<ReadonlyMap<string, string>> {
+    const { engine, keys, seal, clock } = this.#options;
+    try {
+      const reply = await withinTime(clock, ANSWER_MS, engine.run(membersScript, [keys.members], []));
+      const members = Object.entries(fieldsOf(reply));
+      return new Map(members.filter(([name]) => seal.peerKey(name.split('.')[0] ?? '') === undefined));
+    } catch {
+      return new Map();
+    }
+  }
+
   /** Ends following the log, and leaves the fleet. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -302,7 +334,7 @@ export class MessageLog {
     this.#read = messages.at(-1)?.place;
     this.#finish(
       begunAt,
-      others.flatMap(({ text }) => this.#applyText(text)),
+      others.flatMap((each) => this.#applyOne(each)),
     );
   }
 
@@ -318,9 +350,12 @@ export class MessageLog {
     });
   }
 
-  #applyText(text: string): readonly Promise<void>[] {
-    const news = readMessage(text);
-    // Written by another program, or a later release.
+  #applyOne({ from, text, tag }: LoggedMessage): readonly Promise<void>[] {
+    const { seal, onForged } = this.#options;
+    const isAuthentic = seal.verifies(tag, 'message', from, text);
+    if (!isAuthentic) onForged();
+    // Written by another program, another release, or a member with another secret: what it makes invalid is not known.
+    const news = isAuthentic ? readMessage(text) : undefined;
     return (news === undefined ? all : [news]).map((each) => this.#options.apply(each));
   }
 
@@ -360,8 +395,9 @@ export class MessageLog {
 
   /** Appends messages, and returns the id of the last one. */
   async #append(texts: readonly string[]): Promise<string> {
-    const { engine, keys, instance, clock } = this.#options;
-    const args = [String(KEPT_MESSAGES), instance, randomBytes(8).toString('hex'), ...texts];
+    const { engine, keys, instance, seal, clock } = this.#options;
+    const signed = texts.flatMap((text) => [text, seal.sign('message', instance, text)]);
+    const args = [String(KEPT_MESSAGES), instance, randomBytes(8).toString('hex'), ...signed];
     return String(await withinTime(clock, ANSWER_MS, engine.run(appendScript, [keys.log], args)));
   }
 
@@ -478,6 +514,8 @@ interface LoggedMessage {
   /** The instance of the member that has sent it; empty in the message that makes the log. */
   readonly from: string;
   readonly text: string;
+  /** The tag of the seal over the member and the text. */
+  readonly tag: string;
 }
 
 /** What one look at the log has found. */
@@ -492,13 +530,13 @@ interface Page {
 function readPage(reply: unknown): Page {
   const [id, epoch, isTold, entries] = reply as [unknown, unknown, unknown, readonly (readonly [unknown, unknown])[]];
   const messages = entries.map(([own, fields]) => {
-    const { after = '', from = '?', news: text = '', epoch: ownEpoch = '' } = fieldsOf(fields);
-    return { place: { id: String(own), epoch: ownEpoch }, after, from, text };
+    const { after = '', from = '?', news: text = '', tag = '', epoch: ownEpoch = '' } = fieldsOf(fields);
+    return { place: { id: String(own), epoch: ownEpoch }, after, from, text, tag };
   });
   return { last: { id: String(id), epoch: String(epoch) }, messages, isTold: String(isTold) === '1' };
 }
 
-/** Returns the fields of an entry of a stream: names and values in turn. */
+/** Returns the fields of an entry of a stream or of a hash: names and values in turn. */
 function fieldsOf(list: unknown): Readonly<Record<string, string>> {
   const texts = (list as readonly unknown[]).map(String);
   return Object.fromEntries(texts.flatMap((name, at) => (at % 2 === 0 ? [[name, texts[at + 1] ?? '']] : [])));
@@ -520,8 +558,9 @@ end
 const appendScript = `${placeFunction}
 local id, epoch = place()
 if not id then id, epoch = '${start}', ARGV[3] end
-for i = 4, #ARGV do
-  id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'after', id, 'from', ARGV[2], 'news', ARGV[i], 'epoch', epoch)
+for i = 4, #ARGV, 2 do
+  id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'after', id, 'from', ARGV[2], 'news', ARGV[i], 'tag', ARGV[i + 1],
+    'epoch', epoch)
 end
 return id
 `;
@@ -564,5 +603,7 @@ for i = 1, #members, 2 do
 end
 return behind
 `;
+
+const membersScript = `return redis.call('HGETALL', KEYS[1])`;
 
 const leaveScript = `return redis.call('HDEL', KEYS[1], ARGV[1])`;

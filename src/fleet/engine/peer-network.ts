@@ -1,19 +1,18 @@
 /**
- * Connections between the members of a fleet on several machines: TLS 1.3 with a pre-shared key (RFC 8446 §2.2). Each process draws
- * a key when it starts, and only its leases in the engine tell it. Both ends prove by the handshake that they can read the engine;
- * no byte is parsed before that. An attacker who can write to the engine can change the cache without a peer.
+ * Connections between the members of a fleet on several machines: TLS 1.3 with a pre-shared key (RFC 8446 §2.2) that comes from the
+ * secret of the fleet. Both ends prove by the handshake that they know the secret; no byte is parsed before that. The engine does not
+ * know it: who reads or writes the engine can neither ask a member nor pass for one.
  */
 
-import { randomBytes } from 'node:crypto';
 import { isIPv6, type Socket } from 'node:net';
 import { connect, createServer, type TlsOptions } from 'node:tls';
 import type { Clock } from '../../http/clock.ts';
+import type { Seal } from '../../store/redis/seal.ts';
 import { listenForPeers, type PeerServer, type PeerSessionOptions, servePeer } from '../peer-server.ts';
 import { withinTime } from './fleet-engine.ts';
 
 /** Names the protocol between peers. Processes of a release with another protocol do not understand each other. */
-const PROTOCOL = 'rangeway-peer-1';
-const KEY_BYTES = 32;
+const PROTOCOL = 'rangeway-peer-2';
 /** How long a connection may take, in milliseconds. Many are made at once where many clients miss. */
 const CONNECT_MS = 5_000;
 
@@ -25,28 +24,24 @@ const MOST_HANDSHAKES = 256;
 export interface PeerAddress {
   readonly host: string;
   readonly port: number;
-  /** The key of the process, in hexadecimal. */
-  readonly secret: string;
 }
 
 /** Returns an address as text. */
-export function formatPeerAddress({ host, port, secret }: PeerAddress): string {
-  return `${secret}@${isIPv6(host) ? `[${host}]` : host}:${port}`;
+export function formatPeerAddress({ host, port }: PeerAddress): string {
+  return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
-/** Parses an address. Throws `Error` where it is none. */
-export function parsePeerAddress(text: string): PeerAddress {
-  const [, secret, six, name, port] = /^([0-9a-f]{64})@(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
+/** Parses an address; undefined where it is none. */
+export function parsePeerAddress(text: string): PeerAddress | undefined {
+  const [, six, name, port] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
   const host = six ?? name;
-  if (secret === undefined || host === undefined) throw new Error('This is no address of a peer.');
-  return { host, port: Number(port), secret };
+  if (host === undefined || Number(port) > 65_535) return undefined;
+  return { host, port: Number(port) };
 }
 
 /** A server for peers on other machines. */
 export interface NetworkPeerServer extends PeerServer {
   readonly port: number;
-  /** The key that a peer needs, in hexadecimal. */
-  readonly secret: string;
 }
 
 /** Options of a server for peers on other machines. */
@@ -55,6 +50,8 @@ export interface NetworkPeerOptions extends PeerSessionOptions {
   readonly host: string;
   /** 0 lets the system choose. */
   readonly port: number;
+  /** Knows the keys of the fleet. */
+  readonly seal: Pick<Seal, 'peerKey'>;
 }
 
 /** Options of both ends. */
@@ -62,14 +59,16 @@ const protocol: TlsOptions = { minVersion: 'TLSv1.3', maxVersion: 'TLSv1.3', ecd
 
 /** Listens for peers. Rejects with Node's error where that is not possible. */
 export async function openNetworkPeers(options: NetworkPeerOptions): Promise<NetworkPeerServer> {
-  const { host, port } = options;
-  const key = randomBytes(KEY_BYTES);
+  const { host, port, seal } = options;
   const sockets = new Set<Socket>();
   /** Connections that have not shown that they know the key, by their other end. The first is the oldest. */
   const strangers = new Map<string, Socket>();
   const server = createServer({
     ...protocol,
-    pskCallback: (_socket, identity) => (identity === PROTOCOL ? key : null),
+    pskCallback: (_socket, identity) => {
+      const [name, id = ''] = identity.split(' ');
+      return (name === PROTOCOL ? seal.peerKey(id) : undefined) ?? null;
+    },
   });
   // Connections that do not know the key end during the handshake: each has a time limit, and their number has one.
   server.on('connection', (socket: Socket) => {
@@ -96,7 +95,6 @@ export async function openNetworkPeers(options: NetworkPeerOptions): Promise<Net
   const address = server.address();
   return {
     port: typeof address === 'object' && address !== null ? address.port : port,
-    secret: key.toString('hex'),
     close: async () => {
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
       for (const socket of sockets) socket.destroy();
@@ -110,13 +108,18 @@ function otherEnd({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** Begins to connect to a peer. What is written is sent once the peer has shown that it knows its key. */
-export function connectToPeer({ host, port, secret }: PeerAddress, clock: Pick<Clock, 'after'>): Socket {
+/** Begins to connect to a peer. What is written is sent once the peer has shown that it knows the secret of the fleet. */
+export function connectToPeer(
+  { host, port }: PeerAddress,
+  { id, peerKey }: Pick<Seal, 'id' | 'peerKey'>,
+  clock: Pick<Clock, 'after'>,
+): Socket {
+  const psk = peerKey(id) as Buffer;
   const socket = connect({
     ...protocol,
     host,
     port,
-    pskCallback: () => ({ psk: Buffer.from(secret, 'hex'), identity: PROTOCOL }),
+    pskCallback: () => ({ psk, identity: `${PROTOCOL} ${id}` }),
     // The key names the peer; there is no certificate.
     checkServerIdentity: () => undefined,
   });

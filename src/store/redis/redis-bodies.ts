@@ -10,6 +10,7 @@ import { toStoreFaultOf } from './redis-faults.ts';
 import type { EntryKeys, RedisKeys } from './redis-keys.ts';
 import { decodeBlock, encodeBlock, readHeader } from './redis-records.ts';
 import { existScript, expireScript } from './redis-scripts.ts';
+import type { Seal } from './seal.ts';
 
 /** How long the blocks of a removed generation stay for those that read them, in milliseconds. They are renewed while they are read. */
 export const LINGER_MS = 60_000;
@@ -34,6 +35,8 @@ export interface RedisBodiesOptions {
   readonly now: () => number;
   /** Timers for background work. */
   readonly clock: Clock;
+  /** Authenticates blocks; undefined where they have checksums. */
+  readonly seal: Seal | undefined;
   /** Called for a block that should be there and is absent or damaged. */
   readonly onLost: (key: string, generation: string, isDamaged: boolean) => void;
 }
@@ -83,7 +86,7 @@ export class RedisBodies {
       onLost(key, generation, false);
       throw gone(generation, index, 'it is absent');
     }
-    const bytes = decodeBlock(generation, index, value as Buffer, sizeBytes);
+    const bytes = decodeBlock(generation, index, value as Buffer, sizeBytes, this.#options.seal);
     if (bytes !== undefined) return bytes;
     const name = keys.of(key).block(generation, index);
     client.send(name, ['UNLINK', name]).catch(() => {});
@@ -93,10 +96,10 @@ export class RedisBodies {
 
   /** Writes a block. Throws `StoreFault`. */
   async write(key: string, generation: string, index: number, bytes: Uint8Array): Promise<void> {
-    const { client, keys, keepMs } = this.#options;
+    const { client, keys, keepMs, seal } = this.#options;
     const name = keys.of(key).block(generation, index);
     try {
-      await client.send(name, ['SET', name, encodeBlock(generation, index, bytes), 'PX', String(keepMs)]);
+      await client.send(name, ['SET', name, encodeBlock(generation, index, bytes, seal), 'PX', String(keepMs)]);
     } catch (error) {
       throw toStoreFaultOf(error);
     }

@@ -7,6 +7,7 @@ import { crc32 } from 'node:zlib';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { blockSum } from '../disk/bodies/block-sums.ts';
 import { shortDigest } from './redis-keys.ts';
+import { blockTagBytes, type Seal } from './seal.ts';
 
 /** A generation as its record and header describe it. */
 export interface RecordedGeneration {
@@ -20,13 +21,14 @@ export interface RecordedGeneration {
   readonly pinnedUntil: number | undefined;
 }
 
-/** Encodes a record. */
+/** Encodes a record: with a tag of the seal, or with a checksum where there is none. */
 export function encodeRecord(
   key: string,
   { generation, variant, sizeBytes, metadata, blockSizeBytes }: Omit<RecordedGeneration, 'isComplete' | 'pinnedUntil'>,
+  seal?: Seal,
 ): string {
   const text = JSON.stringify([variant, sizeBytes, metadata, blockSizeBytes]);
-  return `${recordSum(key, generation, text)} ${text}`;
+  return `${seal?.sign('record', key, generation, text) ?? recordSum(key, generation, text)} ${text}`;
 }
 
 function recordSum(key: string, generation: string, text: string): number {
@@ -48,7 +50,7 @@ export interface ReadEntry {
 const noGenerations: ReadEntry = { generations: [], damaged: [] };
 
 /** Reads the reply of HGETALL for the entry of a key. */
-export function readEntryHash(key: string, reply: unknown): ReadEntry {
+export function readEntryHash(key: string, reply: unknown, seal?: Seal): ReadEntry {
   const list = reply as readonly Buffer[];
   if (list.length === 0) return noGenerations;
   const headers = new Map<string, string>();
@@ -65,7 +67,7 @@ export function readEntryHash(key: string, reply: unknown): ReadEntry {
   const damaged: string[] = [];
   for (const [generation, text] of headers) {
     const header = readHeader(text);
-    const record = readRecord(key, generation, records.get(generation) ?? '');
+    const record = readRecord(key, generation, records.get(generation) ?? '', seal);
     if (header === undefined || record === undefined) damaged.push(generation);
     else {
       const { seq, isComplete, pinnedUntil } = header;
@@ -94,10 +96,14 @@ function readRecord(
   key: string,
   generation: string,
   text: string,
+  seal: Seal | undefined,
 ): Pick<RecordedGeneration, 'variant' | 'sizeBytes' | 'metadata' | 'blockSizeBytes'> | undefined {
   const space = text.indexOf(' ');
   const json = text.slice(space + 1);
-  if (space < 0 || text.slice(0, space) !== String(recordSum(key, generation, json))) return undefined;
+  const tag = text.slice(0, space);
+  const isRight =
+    seal?.verifies(tag, 'record', key, generation, json) ?? tag === String(recordSum(key, generation, json));
+  if (space < 0 || !isRight) return undefined;
   const parsed = parse(json);
   if (!isList(parsed, () => true)) return undefined;
   const [variant, sizeBytes, metadata, blockSizeBytes] = parsed;
@@ -175,23 +181,28 @@ function isNominated(value: unknown): boolean {
 /** Size of the checksum after the bytes of a block. */
 const SUM_BYTES = 4;
 
-/** Encodes a block: its bytes, and their checksum in their place. */
-export function encodeBlock(generation: string, index: number, bytes: Uint8Array): Buffer {
+/** Encodes a block: its bytes, and their tag or checksum in their place. */
+export function encodeBlock(generation: string, index: number, bytes: Uint8Array, seal?: Seal): Buffer {
+  if (seal !== undefined) return Buffer.concat([bytes, seal.signBlock(`${generation} ${index}`, bytes)]);
   const value = Buffer.allocUnsafeSlow(bytes.length + SUM_BYTES);
   value.set(bytes);
   value.writeUInt32LE(blockSum(generation, index, bytes), bytes.length);
   return value;
 }
 
-/** Returns the bytes of a block; undefined where they are damaged, or not `sizeBytes` long. */
+/** Returns the bytes of a block; undefined where they are damaged, not authentic, or not `sizeBytes` long. */
 export function decodeBlock(
   generation: string,
   index: number,
   value: Buffer,
   sizeBytes: number | undefined,
+  seal?: Seal,
 ): Uint8Array | undefined {
-  const length = value.length - SUM_BYTES;
+  const length = value.length - (seal === undefined ? SUM_BYTES : blockTagBytes);
   if (length < 1 || (sizeBytes !== undefined && length !== sizeBytes)) return undefined;
   const bytes = value.subarray(0, length);
+  if (seal !== undefined) {
+    return seal.verifiesBlock(value.subarray(length), `${generation} ${index}`, bytes) ? bytes : undefined;
+  }
   return value.readUInt32LE(length) === blockSum(generation, index, bytes) ? bytes : undefined;
 }

@@ -54,6 +54,7 @@ import { type RedisKeys, shortDigest } from './redis-keys.ts';
 import { encodeRecord, encodeTags, type RecordedGeneration, readEntryHash, readHeader } from './redis-records.ts';
 import { damageScript, extendScript, putScript, removeScript, replaceScript } from './redis-scripts.ts';
 import { type PutGeneration, RedisWriter } from './redis-writer.ts';
+import type { Seal } from './seal.ts';
 
 /** What a store asks of a fleet whose members share the engine. */
 export interface EngineSharing {
@@ -61,6 +62,8 @@ export interface EngineSharing {
   announce(change: StoreChange): Promise<void>;
   /** Returns the fencing number of the lease that this process has for a key; undefined where it has none. */
   fenceOf(key: string): number | undefined;
+  /** Authenticates records and blocks; absent where the operator has stated no secret: they have checksums then. */
+  readonly seal?: Seal | undefined;
   /** Resolves when this process has marked what all earlier announcements make invalid; undefined where it has. Never rejects. */
   current(): Promise<void> | undefined;
 }
@@ -117,6 +120,7 @@ class RedisStore implements Store {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
   readonly #options: RedisStoreOptions;
+  readonly #seal: Seal | undefined;
   readonly #bodies: RedisBodies;
   readonly #index: RedisIndex;
   readonly #owed: OwedRemovals;
@@ -133,8 +137,10 @@ class RedisStore implements Store {
     this.blockSizeBytes = options.blockSizeBytes;
     this.maxEntryBytes = options.maxEntryBytes;
     this.#options = options;
+    this.#seal = options.sharing?.seal;
     this.#bodies = new RedisBodies({
       ...options,
+      seal: this.#seal,
       onLost: (key, generation, isDamaged) => this.#noteLost(key, generation, isDamaged),
     });
     this.#index = new RedisIndex(options);
@@ -189,7 +195,7 @@ class RedisStore implements Store {
     const { key, variant, generation, sizeBytes } = entry;
     const { client, keys, keepMs, sharing } = this.#options;
     const { blockSizeBytes } = this;
-    const record = encodeRecord(key, { generation, variant, sizeBytes, metadata, blockSizeBytes });
+    const record = encodeRecord(key, { generation, variant, sizeBytes, metadata, blockSizeBytes }, this.#seal);
     const args = [key, generation, record, encodeTags(metadata.tags), String(keepMs), this.#fenceOf(key)];
     const names = keys.of(key);
     let { isComplete } = entry;
@@ -296,9 +302,9 @@ class RedisStore implements Store {
   async #find(key: string): Promise<readonly StoredEntry[]> {
     const { client, keys, now } = this.#options;
     const { entry } = keys.of(key);
-    const { generations, damaged } = readEntryHash(key, await client.send(entry, ['HGETALL', entry], true));
+    const { generations, damaged } = readEntryHash(key, await client.send(entry, ['HGETALL', entry], true), this.#seal);
     for (const generation of damaged) {
-      this.#warn('a record of the store is damaged', `generation ${generation}`, 1);
+      this.#warn(`a record of the store is ${this.#damage}`, `generation ${generation}`, 1);
       void this.removeEntry({ key, generation } as StoredEntry);
     }
     const readable = generations.filter((each) => this.#isReadable(each));
@@ -435,7 +441,7 @@ class RedisStore implements Store {
       shortDigest(variant),
       String(Math.ceil(sizeBytes / blockSizeBytes)),
       isComplete ? '1' : '0',
-      encodeRecord(key, recorded),
+      encodeRecord(key, recorded, this.#seal),
       encodeTags(metadata.tags),
       String(now()),
       String(pinPreviousUntil ?? 0),
@@ -602,7 +608,7 @@ class RedisStore implements Store {
     const lists = await Promise.all(
       names.map(async (key) => {
         const { entry } = keys.of(key);
-        const { generations } = readEntryHash(key, await this.#readHash(entry));
+        const { generations } = readEntryHash(key, await this.#readHash(entry), this.#seal);
         if (generations.length === 0) void this.#index.clean(choice, key);
         const chosen = generations.filter((each) => isChosenBy(choice, { key, metadata: each.metadata }));
         const entriesOf = (some: readonly RecordedGeneration[]) =>
@@ -643,8 +649,12 @@ class RedisStore implements Store {
     await this.#bodies.expire(key, generation, Math.ceil(sizeBytes / this.blockSizeBytes), keepMs);
   }
 
+  get #damage(): string {
+    return this.#seal === undefined ? 'damaged' : 'damaged or not authentic';
+  }
+
   #noteLost(key: string, generation: string, isDamaged: boolean): void {
-    if (isDamaged) this.#warn('a block of the store is damaged', `generation ${generation}`, 1);
+    if (isDamaged) this.#warn(`a block of the store is ${this.#damage}`, `generation ${generation}`, 1);
     const { client, keys } = this.#options;
     void client.run(damageScript, [keys.of(key).entry], [generation]).catch(() => {});
   }
