@@ -17,6 +17,11 @@ export interface WindowOriginOptions {
   readonly bytesPerSecond: number | undefined;
   /** Value of Vary in all responses. */
   readonly vary?: string;
+  /**
+   * Set where all responses have to be validated before each use (`no-cache`): what the origin takes for a response, and how often the
+   * entity tags change, in milliseconds.
+   */
+  readonly validated?: { readonly delayMs: number; readonly changeEveryMs: number };
 }
 
 /** An origin for counted workloads: every path has the same large body. */

@@ -28,9 +28,11 @@ const server = createServer({ noDelay: true }, (socket) => {
     received += text;
     for (let end = received.indexOf('\r\n\r\n'); end >= 0; end = received.indexOf('\r\n\r\n')) {
       const path = received.split(' ', 2)[1] ?? '';
+      const [, tag] = /\r\nif-none-match: *(\S+)/i.exec(received.slice(0, end)) ?? [];
       received = received.slice(end + 4);
       // Paced responses of a connection are sent one after the other. Without pacing a response is written at once.
-      if (bucket === undefined) answerAtOnce(socket, path);
+      if (options.validated !== undefined) answerLater(socket, path, tag, options.validated.delayMs);
+      else if (bucket === undefined) answerAtOnce(socket, path);
       else answered = (answered ?? Promise.resolve()).then(() => answerPaced(socket, path, bucket));
     }
   });
@@ -40,6 +42,18 @@ process.on('message', () => process.send?.(counters));
 // The benchmark has ended.
 process.on('disconnect', () => process.exit());
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
+
+/** A connection has one request at a time. */
+function answerLater(socket: Socket, path: string, tag: string | undefined, delayMs: number): void {
+  setTimeout(() => {
+    if (tag !== tagOf(path)) {
+      answerAtOnce(socket, path);
+      return;
+    }
+    counters.requests += 1;
+    socket.write(`HTTP/1.1 304 Not Modified\r\nETag: ${tag}\r\nCache-Control: no-cache\r\n\r\n`, 'latin1');
+  }, delayMs);
+}
 
 function answerAtOnce(socket: Socket, path: string): void {
   const body = bodyOf(path);
@@ -96,9 +110,15 @@ function headOf(path: string, body: Uint8Array): string {
     'Content-Type: application/octet-stream',
     `Content-Length: ${body.length}`,
     'Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT',
-    `ETag: "${path.slice(path.lastIndexOf('/') + 1)}"`,
-    'Cache-Control: max-age=86400',
+    `ETag: ${tagOf(path)}`,
+    `Cache-Control: ${options.validated === undefined ? 'max-age=86400' : 'no-cache'}`,
     ...(options.vary === undefined ? [] : [`Vary: ${options.vary}`]),
     '\r\n',
   ].join('\r\n');
+}
+
+/** Returns the entity tag of a path; where responses are validated, the one that it has now. */
+function tagOf(path: string): string {
+  const version = options.validated === undefined ? '' : `-${Math.floor(Date.now() / options.validated.changeEveryMs)}`;
+  return `"${path.slice(path.lastIndexOf('/') + 1)}${version}"`;
 }

@@ -18,6 +18,7 @@ import { createObjectsWorkload, type ObjectsWorkload } from './objects.ts';
 import { createRangePosition, type RangePosition } from './range-position.ts';
 import { createScalingWorkload } from './scaling.ts';
 import { createStartWorkload } from './start.ts';
+import { createValidations } from './validations.ts';
 import type { Goal, Workload } from './workload.ts';
 
 const KiB = 1024;
@@ -126,6 +127,7 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
     ...hits(sizes)
       .filter(({ name }) => (isShort ? name === 'object-1k' : scaled.has(name)))
       .map(createScalingWorkload),
+    createValidations({ fileBytes: 2000, connections: isShort ? 50 : 500 }),
     ...fleet(sizes, isShort).filter(({ name }) => !isShort || name !== 'fleet-memory-64k'),
   ].sort(byNumber);
   return [...all, createRangePosition(rangePosition(sizes)), ...createAmplifications({ isShort })];

@@ -293,13 +293,21 @@ export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>)
 }
 
 /** Returns the ranges that are honoured; none where Range is ignored, so that the request is for the whole (RFC 9110 §14.2). */
-export function rangeSpecs({ request, originFields, policy }: RangeRequest): readonly RangeSpec[] {
-  const specs = request.method === 'GET' ? specsOf(originFields) : [];
-  return specs.length > policy.maxRanges ? [] : specs;
+export function rangeSpecs(inquiry: RangeRequest): readonly RangeSpec[] {
+  const specs = specsOf(inquiry);
+  return specs.length > inquiry.policy.maxRanges ? [] : specs;
 }
 
+/** The fields for the origin are made only where the request has a Range. */
+function specsOf(inquiry: Omit<RangeRequest, 'policy'>): readonly RangeSpec[] {
+  const { method, fields } = inquiry.request;
+  return method === 'GET' && hasField(fields, 'range') ? parsedSpecs(inquiry.originFields) : noSpecs;
+}
+
+const noSpecs: readonly RangeSpec[] = [];
+
 /** Parsed once for each request. */
-const specsOf = memoizeByObject((originFields: Fields): readonly RangeSpec[] => {
+const parsedSpecs = memoizeByObject((originFields: Fields): readonly RangeSpec[] => {
   const [range, ...more] = fieldLines(originFields, 'range');
   if (range === undefined || more.length > 0) return [];
   const parsed = parseRange(range, { maxRanges: Number.POSITIVE_INFINITY });
@@ -308,13 +316,13 @@ const specsOf = memoizeByObject((originFields: Fields): readonly RangeSpec[] => 
 
 /** The parts of an inquiry that its ranges are read from. */
 interface RangeRequest extends Pick<Inquiry, 'originFields'> {
-  readonly request: Pick<Inquiry['request'], 'method'>;
+  readonly request: Pick<Inquiry['request'], 'method' | 'fields'>;
   readonly policy: Pick<CachePolicy, 'maxRanges'>;
 }
 
 /** Checks whether a request has one range, and that range is open-ended. */
-export function isOpenEnded({ request, originFields }: Omit<RangeRequest, 'policy'>): boolean {
-  const [spec, ...more] = request.method === 'GET' ? specsOf(originFields) : [];
+export function isOpenEnded(inquiry: Omit<RangeRequest, 'policy'>): boolean {
+  const [spec, ...more] = specsOf(inquiry);
   return spec?.kind === 'open' && more.length === 0;
 }
 
