@@ -1,4 +1,5 @@
-import { availableParallelism } from 'node:os';
+import { accessSync, constants, statfsSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { apart, carried, carriedRandom, packages, quickWires, thorough } from './test/suites.ts';
@@ -9,6 +10,20 @@ const { RANGEWAY_TEST_RUNS = '10' } = process.env;
 
 /** Compile cache that all started processes share, so that each source file is compiled once. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
+
+/** Where `npm test` writes: in memory where there is room, which saves a sixth of its processor time and all waiting for disks. */
+const memoryDir = '/dev/shm';
+const neededBytes = 2 * 1024 ** 3;
+
+function directoryOfQuickTests(): string {
+  try {
+    accessSync(memoryDir, constants.W_OK);
+    const { bavail, bsize } = statfsSync(memoryDir);
+    return bavail * bsize >= neededBytes ? memoryDir : tmpdir();
+  } catch {
+    return tmpdir();
+  }
+}
 
 /** The packages are built once for all tests of them, and only where such a test runs. */
 const packagesProject = {
@@ -24,10 +39,11 @@ const excluding = (files: readonly string[]): string[] => files.map((pattern) =>
 export default defineConfig(({ mode }) => {
   const isQuick = mode === 'test';
   const tests = mode === 'rest' ? thorough : ['test/**/*.test.ts', ...(isQuick ? excluding(thorough) : [])];
+  const env = { NODE_COMPILE_CACHE, ...(isQuick && { TMPDIR: directoryOfQuickTests() }) };
   const apartNow = apart.filter((pattern) => mode === 'all' || thorough.includes(pattern) === (mode === 'rest'));
   return {
     test: {
-      env: { NODE_COMPILE_CACHE },
+      env,
       // Test files share the modules of a process: loading the modules for each file took a fifth of the time.
       isolate: false,
       // Most tests wait for sockets, timers and processes: one file more than there are cores keeps all cores busy.
@@ -51,7 +67,7 @@ export default defineConfig(({ mode }) => {
               ...(mode === 'rest' && quickWires.includes(name) ? [] : carried),
               ...(isQuick ? [] : carriedRandom),
             ],
-            env: { NODE_COMPILE_CACHE, RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
+            env: { ...env, RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
           },
         })),
       ],

@@ -7,7 +7,7 @@ import { slowness } from './fuzzer.ts';
 import { createChance, stretch } from './mutator.ts';
 import { targets } from './targets.ts';
 
-const { RANGEWAY_TEST_RUNS = '300' } = process.env;
+const { RANGEWAY_TEST_RUNS = '100' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 
 /** Signs that stand between the words of most grammars. */

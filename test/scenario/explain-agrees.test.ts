@@ -11,7 +11,7 @@ import { defaultCaching } from '../support/proxies/default-caching.ts';
 import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
-const { RANGEWAY_TEST_RUNS = '400' } = process.env;
+const { RANGEWAY_TEST_RUNS = '120' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 
 const size = 5000;

@@ -9,7 +9,7 @@ import { plans, withDeaths } from '../support/traffic/traffic-plan.ts';
 import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
 /** More runs than the default find rarer failures. */
-const { RANGEWAY_TEST_RUNS = '200' } = process.env;
+const { RANGEWAY_TEST_RUNS = '60' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 /** Milliseconds: enough to shrink a failing plan. */
 const timeout = 60_000 + 30 * runs;

@@ -185,7 +185,7 @@ class Story {
 }
 
 /** More runs than the default find rarer failures. */
-const { RANGEWAY_TEST_RUNS = '700' } = process.env;
+const { RANGEWAY_TEST_RUNS = '150' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 
 it.each([

@@ -11,7 +11,7 @@ import { openListener, type TestListener, textResponse } from '../support/proxie
 import { streamText } from '../support/values/request-arbitraries.ts';
 
 /** More runs than the default find rarer differences. */
-const { RANGEWAY_TEST_RUNS = '300' } = process.env;
+const { RANGEWAY_TEST_RUNS = '100' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 const timeout = 60_000 + 50 * runs;
 

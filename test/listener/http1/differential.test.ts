@@ -8,7 +8,7 @@ import { differenceOf } from '../../support/clients/reader-differences.ts';
 import { streamText } from '../../support/values/request-arbitraries.ts';
 
 /** More runs than the default find rarer differences. */
-const { RANGEWAY_TEST_RUNS = '300' } = process.env;
+const { RANGEWAY_TEST_RUNS = '100' } = process.env;
 const runs = 30 * Number(RANGEWAY_TEST_RUNS);
 
 /** The default number of runs uses the same streams each time. */
