@@ -16,6 +16,8 @@ export function mendHeads(client: Client, maxHeadBytes: number): HeadMender | un
   const parser = hiddenMember(socket, 'parser') as OpenParser | undefined;
   const execute = parser?.execute;
   if (socket === undefined || parser === undefined || execute === undefined) return undefined;
+  // Old servers pad the size of a chunk with spaces (RFC 9112 §7.1 has none); browsers, curl and nginx take them.
+  parser.llhttp?.llhttp_set_lenient_spaces_after_chunk_size?.(parser.ptr, 1);
   const mender = new HeadMender((isBare) =>
     parser.llhttp?.llhttp_set_lenient_optional_cr_before_lf?.(parser.ptr, isBare ? 1 : 0),
   );
@@ -33,7 +35,10 @@ export function mendHeads(client: Client, maxHeadBytes: number): HeadMender | un
 interface OpenParser {
   readonly ptr: number;
   readonly statusCode: number;
-  readonly llhttp?: { llhttp_set_lenient_optional_cr_before_lf?(parser: number, isLenient: 0 | 1): void };
+  readonly llhttp?: {
+    llhttp_set_lenient_optional_cr_before_lf?(parser: number, isLenient: 0 | 1): void;
+    llhttp_set_lenient_spaces_after_chunk_size?(parser: number, isLenient: 0 | 1): void;
+  };
   execute?(chunk: Buffer): void;
 }
 

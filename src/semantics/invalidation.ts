@@ -44,8 +44,8 @@ function destinationsOf(method: string, fields: Fields): readonly string[] {
 /**
  * Returns the paths, with a slash at their end, below which all stored responses become invalid after an exchange: DELETE and MOVE of
  * a collection remove its members too, and COPY and MOVE replace those of their Destination (RFC 4918 §9.6.1, §9.8.4, §9.9.3). For
- * MOVE and COPY anything may be a collection; for DELETE, which is frequent, what the client names as one: by the slash (§5.2), or by
- * Depth. There are none where the response may be the page that an application sends to every method: that has changed nothing, and
+ * MOVE and COPY anything may be a collection; for DELETE, which is frequent, what is named as one by the slash (§5.2), what a client of
+ * WebDAV deletes, and what is answered with 207. There are none where the response may be the page that an application sends to every method: that has changed nothing, and
  * any client could empty the cache with it.
  */
 export function collectionsToInvalidate(input: InvalidationInput): string[] {
@@ -53,14 +53,17 @@ export function collectionsToInvalidate(input: InvalidationInput): string[] {
   const written = destinationsOf(method, fields).map((reference) =>
     resolveOwn(reference, { scheme, authority, target }),
   );
-  const removed = method === 'MOVE' || (method === 'DELETE' && namesCollection(target, fields)) ? [target] : [];
+  const removed = method === 'MOVE' || (method === 'DELETE' && mayBeCollection(input)) ? [target] : [];
   const all = [...removed, ...written].filter((each) => each !== undefined);
   if (all.length === 0 || !hasChangedCollection(response)) return [];
   return [...new Set(all.map((each) => pathOf(each).replace(/\/?$/, '/')))];
 }
 
-function namesCollection(target: string, fields: Fields): boolean {
-  return pathOf(target).endsWith('/') || fieldLines(fields, 'depth').length > 0;
+/** Request fields of WebDAV (RFC 4918 §10); Translate is Microsoft's, whose client names collections without the slash. */
+const webdavFields = ['depth', 'if', 'lock-token', 'translate'];
+
+function mayBeCollection({ target, fields, response }: InvalidationInput): boolean {
+  return pathOf(target).endsWith('/') || response.status === 207 || webdavFields.some((name) => hasField(fields, name));
 }
 
 /** Servers answer with 201, 204, or 207 where some members stay (RFC 4918 §9.6.1, §9.9.4); lighttpd with 200 and no content. */

@@ -156,13 +156,22 @@ function refusalByStream(
 /** Media types of content that is sent as it comes about: pictures of cameras, and server-sent events (HTML §9.2). */
 const liveTypes: ReadonlySet<string> = new Set(['multipart/x-mixed-replace', 'text/event-stream']);
 
+/** Lengths that servers invent for streams, so that players go on: the largest numbers of 31, 32 and 63 bits. */
+const inventedLengths: ReadonlySet<string> = new Set(['2147483647', '4294967295', '9223372036854775807']);
+
+/** Fields that a server of files sends. */
+const fileFields: ReadonlySet<string> = new Set(['accept-ranges', 'content-range', 'etag', 'last-modified']);
+
 /**
- * Checks whether a response is a live stream by its kind: by its media type, or by the fields of SHOUTcast and Icecast. A length that
- * such a response states is invented.
+ * Checks whether a response is a live stream by its kind: by its media type, by the fields of SHOUTcast and Icecast, or by a length
+ * that is invented. A length that such a response states means nothing.
  */
 export function isLiveStream(response: Fields): boolean {
   const [type = ''] = (fieldValue(response, 'content-type') ?? '').split(';', 1);
   if (liveTypes.has(type.trim().toLowerCase())) return true;
+  if (inventedLengths.has(fieldValue(response, 'content-length') ?? '')) {
+    return !response.some(([name]) => fileFields.has(name));
+  }
   return response.some(([name]) => name.startsWith('icy-') || name === 'ice-audio-info');
 }
 

@@ -51,6 +51,7 @@ const rows: readonly Row[] = [
   ['Content-Length, whole', `${four}good`, kept('200 length 4', 'good')],
   ['Content-Length: 0', `${head}Content-Length: 0\r\n\r\n`, kept('200 length 0')],
   ['chunked, whole', `${chunked}4\r\ngood\r\n0\r\n\r\n`, kept('200 chunked', 'good')],
+  ['chunked, sizes padded with spaces', `${chunked}4   \r\ngood\r\n0 \r\n\r\n`, kept('200 chunked', 'good')],
   [
     'chunked, with trailers',
     `${head}Transfer-Encoding: Chunked\r\n\r\n4\r\ngood\r\n0\r\nX: y\r\n\r\n`,

@@ -48,6 +48,7 @@ async function isAnswered(client: Client): Promise<boolean> {
 const kinds: readonly (readonly [name: string, fields: Record<string, string>])[] = [
   ['a SHOUTcast station', { 'content-type': 'audio/mpeg', 'icy-name': 'One', 'icy-br': '128' }],
   ['an Icecast station with an invented length', { 'content-length': '2147483647', 'ice-audio-info': 'bitrate=128' }],
+  ['a live transcode with an invented length', { 'content-type': 'video/mp4', 'content-length': '2147483647' }],
   ['a camera', { 'content-type': 'multipart/x-mixed-replace; boundary=frame' }],
   ['server-sent events', { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' }],
 ];

@@ -37,6 +37,8 @@ describe('collectionsToInvalidate, RFC 4918 §9', () => {
     // A file, as most that are deleted; a Depth says that it is a collection.
     ['DELETE', '/c', [], []],
     ['DELETE', '/c', ['Depth: infinity'], ['/c/']],
+    ['DELETE', '/c', ['Translate: f'], ['/c/']],
+    ['DELETE', '/c', ['If: (<urn:uuid:1>)'], ['/c/']],
     ['MOVE', '/c', ['Destination: /d'], ['/c/', '/d/']],
     ['MOVE', '/c/', ['Destination: http://example.org/d/'], ['/c/', '/d/']],
     ['MOVE', '/c/', ['Destination: http://example.com/d/'], ['/c/']],
@@ -48,6 +50,11 @@ describe('collectionsToInvalidate, RFC 4918 §9', () => {
   it.each(rows)('%s %s with %j changes all below %j', (method, target, sent, expected) => {
     const request = { method, scheme: 'http' as const, authority: 'example.org', target, fields: fieldsOf(...sent) };
     expect(collectionsToInvalidate({ ...request, response: { status: 204, fields: [] } })).toEqual(expected);
+  });
+
+  it('are those of a DELETE without a slash that is answered with 207, because some of them stay', () => {
+    const request = { method: 'DELETE', scheme: 'http' as const, authority: 'example.org', target: '/c', fields: [] };
+    expect(collectionsToInvalidate({ ...request, response: { status: 207, fields: [] } })).toEqual(['/c/']);
   });
 
   it.each([
