@@ -196,12 +196,22 @@ export const referenceRules = memoizeByObject(
     const urls = [originUrl, ...(listOrigins?.() ?? []).map(({ url }) => url)];
     return {
       scheme: originUrl.protocol === 'https:' ? 'https' : 'http',
-      names: new Set(urls.map((url) => `${url.protocol === 'https:' ? 'https' : 'http'}://${hostOfOrigin(url)}`)),
+      names: new Set(urls.flatMap(namesOfOrigin)),
       basePath: basePathOf(originUrl),
       prefix: stripPathPrefix ? withoutFinalSlash(prefixOf(route)) : '',
     };
   },
 );
+
+/** The URI origins of an origin. An application at a loopback address often knows itself as localhost, and the other way round. */
+function namesOfOrigin(url: URL): readonly string[] {
+  const scheme = url.protocol === 'https:' ? 'https' : 'http';
+  const host = hostOfOrigin(url);
+  const name = hostOf(host);
+  const others =
+    url.hostname === 'localhost' ? ['127.0.0.1', '[::1]'] : /^(?:127\.|\[::1\]$)/.test(name) ? ['localhost'] : [];
+  return [name, ...others].map((each) => `${scheme}://${each}${host.slice(name.length)}`);
+}
 
 /** A name with a final dot is the same host (RFC 1034 §3.1). */
 function hostName(authority: string): string {

@@ -1,7 +1,7 @@
 /** Which route a request takes, and the target that its origin gets. */
 
 import { describe, expect, it } from 'vitest';
-import { createRouter, originTarget } from '../../src/routing/router.ts';
+import { createRouter, originTarget, referenceRules } from '../../src/routing/router.ts';
 import { routeWith } from './route-sample.ts';
 
 /** A route named after what it matches: `host,host /prefix`. */
@@ -106,4 +106,16 @@ describe('originTarget', () => {
     const route = routeWith({ originUrl: new URL(url), match: { pathPrefix }, stripPathPrefix });
     expect(originTarget(route, path, query)).toBe(want);
   });
+});
+
+it.each([
+  ['http://127.0.0.1:3000/base', ['http://127.0.0.1:3000', 'http://localhost:3000']],
+  ['http://[::1]', ['http://[::1]', 'http://localhost']],
+  ['https://localhost:3443', ['https://localhost:3443', 'https://127.0.0.1:3443', 'https://[::1]:3443']],
+  ['http://10.0.0.1:3000', ['http://10.0.0.1:3000']],
+  ['http://app:3000', ['http://app:3000']],
+  ['unix:/run/app.sock', ['http://localhost']],
+])('references of %s to itself begin with %j', (url, names) => {
+  const { names: found } = referenceRules(routeWith({ originUrl: new URL(url) }));
+  expect([...found]).toEqual(names);
 });
