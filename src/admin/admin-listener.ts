@@ -42,8 +42,8 @@ const limits: ListenerLimits = {
   streamsPerConnection: 1,
 };
 
-/** One client alone cannot take all connections. */
-const connections = { connections: 100, connectionsPerClient: 60 };
+/** A few clients cannot take all connections: each leaves as many as it has. */
+const connections = { connections: 200, connectionsPerClient: 100, leavesRoom: true };
 
 /** Opens an admin listener. */
 export function openAdminListener({ socket, now, ...context }: AdminListenerOptions): Promise<Listener> {

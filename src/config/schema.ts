@@ -217,7 +217,7 @@ const limits = z
     connectionsPerClient: countOption(0, 1_000_000)
       .optional()
       .describe(
-        'The most connections from one address at a time, not counting trusted proxies; more are closed at once. By default a quarter of those that each process accepts. 0 sets no limit.',
+        'The most connections from one address at a time, not counting trusted proxies; more are closed at once. By default a quarter of those that each process accepts, and at most as many as it still accepts. 0 sets no limit.',
       ),
     streamsPerConnection: countOption(1, 10_000)
       .default(100)

@@ -97,10 +97,18 @@ export function memoizeByText<V extends NonNullable<unknown>>(
   };
 }
 
-/** Remembers values until an instant each, in a bounded number. The values set first are forgotten first. */
+/** The average length of the keys that an `ExpiringMap` has room for, in characters. */
+const usualKeyLength = 256;
+
+/**
+ * Remembers values until an instant each, in a bounded number, and for keys of a bounded length in all. The values set first are
+ * forgotten first.
+ */
 export class ExpiringMap<V> {
   readonly #most: number;
   readonly #known = new Map<string, { readonly value: V; readonly until: number }>();
+  /** The characters of all keys. */
+  #length = 0;
 
   constructor(most: number) {
     this.#most = most;
@@ -110,19 +118,22 @@ export class ExpiringMap<V> {
   get(key: string, now: number): V | undefined {
     const known = this.#known.get(key);
     if (known === undefined || known.until > now) return known?.value;
-    this.#known.delete(key);
+    this.delete(key);
     return undefined;
   }
 
   set(key: string, value: V, until: number): void {
-    this.#known.delete(key);
-    this.#known.set(key, { value, until });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > this.#most && oldest !== undefined) this.#known.delete(oldest);
+    this.delete(key);
+    this.#known.set(ownText(key), { value, until });
+    this.#length += key.length;
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= this.#most && this.#length <= this.#most * usualKeyLength) return;
+      this.delete(oldest);
+    }
   }
 
   delete(key: string): void {
-    this.#known.delete(key);
+    if (this.#known.delete(key)) this.#length -= key.length;
   }
 }
 

@@ -22,7 +22,8 @@ const noBytes = Buffer.alloc(0);
  * - An interim 100, which only answers an Expect, is left out (RFC 9110 §15.2).
  *
  * An origin whose status line ends with LF alone ends all lines of its heads so (RFC 9112 §2.2): `onBareLf` is called with true before
- * such a line is handed on, and with false before the next other one. Where only other lines end with LF alone, they stay: a client may have slipped them into a field.
+ * such a line is handed on, and with false before the next other one. Where lines of one head end in both ways, the parser gets LF alone and refuses it: a client may
+ * have slipped them into a field.
  */
 export class HeadMender {
   readonly #onBareLf: (isBare: boolean) => void;
@@ -98,9 +99,17 @@ export class HeadMender {
   #mend(line: Buffer): Buffer {
     if (this.#stage === 'unknown') return line;
     if (this.#stage === 'start') return isBlank(line) ? line : this.#mendStatusLine(line);
+    if (this.#endsWithBareLf && line[line.length - 2] === CR) return this.#refuseMixture(line);
     if (isBlank(line)) this.#stage = this.#status >= 200 ? 'body' : 'start';
     else if (this.#status !== 100 && !this.#isFieldKept(line)) return noBytes;
     return this.#status === 100 ? noBytes : line;
+  }
+
+  /** Hands on a line that ends otherwise than the status line with LF alone, at which the parser refuses the head. */
+  #refuseMixture(line: Buffer): Buffer {
+    this.#onBareLf(false);
+    this.#stage = 'unknown';
+    return Buffer.concat([line.subarray(0, -2), Buffer.from('\n')]);
   }
 
   #note(fault: string): void {

@@ -326,6 +326,7 @@ export function connectionRules(
   return {
     connections: most === Number.POSITIVE_INFINITY ? 0 : most,
     connectionsPerClient: connectionsPerClient ?? (most === Number.POSITIVE_INFINITY ? 0 : Math.ceil(most / 4)),
+    leavesRoom: connectionsPerClient === undefined,
     isExempt: createPeerList(trustedProxies),
   };
 }

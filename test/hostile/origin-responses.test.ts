@@ -325,12 +325,12 @@ const isClosed = Promise.withResolvers<void>();
 /** A status line that ends with LF alone; in the rows whose heads have one. */
 const bareLines: readonly Row[] = [
   ['all lines', 'HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 4\n\ngood', '200 good', 'stored'],
-  ['some lines', `${four.replace('\r\n', '\n')}good`, '200 good', 'stored'],
+  ['some lines', `${four.replace('\r\n', '\n')}good`, '502', 'fresh'],
   ['the empty line alone', `${four.slice(0, -2)}\ngood`, '502', 'fresh'],
-  ['chunk lines', `${chunked.replace('\r\n', '\n')}4\ngood\n0\n\n`, '200 cut', 'fresh'],
+  ['chunk lines', `${chunked.replaceAll('\r\n', '\n')}4\ngood\n0\n\n`, '200 cut', 'fresh'],
   [
     'a line break in a chunk extension',
-    `${chunked.replace('\r\n', '\n')}4;a\nb\r\ngood\r\n0\r\n\r\n`,
+    `${chunked.replaceAll('\r\n', '\n')}4;a\nb\r\ngood\r\n0\r\n\r\n`,
     '200 b\r\ng cut',
     'fresh',
   ],

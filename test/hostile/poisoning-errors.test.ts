@@ -100,6 +100,22 @@ describe.each(rows)('$name', ({ name, lines, statuses }) => {
   });
 });
 
+describe('an error that a Range has provoked', () => {
+  it.each(refusals)('and that has a lifetime does not harm a victim without Range: %i', async (status) => {
+    const shared = { 'cache-control': 'public, max-age=60' };
+    await using own = await openSharedGround(({ lines }) =>
+      lines.some((line) => /^range:/i.test(line))
+        ? { status, fields: shared, body: 'refused' }
+        : { fields: shared, body: 'fine' },
+    );
+    for (const [at, range] of ['0-9', '-10', '5-', '0-1,5-6', '99-'].entries()) {
+      await own.send(requestOf(`GET /${at}`, `Range: bytes=${range}`));
+      const victim = await own.send(requestOf(`GET /${at}`));
+      expect([range, victim.status, victim.body]).toEqual([range, 200, 'fine']);
+    }
+  });
+});
+
 describe('a victim whose request arrives while the attacker waits', () => {
   it.each<[name: string, fields: Record<string, string>, head: Parameters<FakeExchange['respond']>[0]]>([
     ['an oversized field', { 'x-oversized': oversized }, { status: 400 }],

@@ -56,6 +56,25 @@ describe('a function that remembers results by text', () => {
 });
 
 describe('an expiring map', () => {
+  it('is bounded by the length of its keys, too: those set first make room for long ones', () => {
+    const long = (end: string) => `${'x'.repeat(255)}${end}`;
+    const map = new ExpiringMap<string>(4);
+    for (const key of ['a', 'b', long('c'), long('d')]) map.set(key, key, 1);
+    expect(map.get('a', 0)).toBe('a');
+    map.set('y'.repeat(600), 'long', 1);
+    expect(['a', 'b', long('c'), long('d')].map((key) => map.get(key, 0) !== undefined)).toEqual([
+      false,
+      false,
+      false,
+      true,
+    ]);
+    // What is forgotten in any way makes room.
+    map.delete(long('d'));
+    expect(map.get('y'.repeat(600), 1)).toBeUndefined();
+    for (const key of ['a', 'b', long('c'), long('d')]) map.set(key, key, 1);
+    expect(['a', 'b', long('c'), long('d')].every((key) => map.get(key, 0) === key)).toBe(true);
+  });
+
   it('returns a value until its time, and forgets it then', () => {
     const map = new ExpiringMap<string>(2);
     map.set('a', 'one', 10);

@@ -40,6 +40,26 @@ describe('createConnectionLimits', () => {
     expect(limits.enter()?.takeFor(second)).toBe(!isSame);
   });
 
+  it('leave room for further clients where they are to: six clients do not take 200', () => {
+    const limits = createConnectionLimits({
+      connections: 200,
+      connectionsPerClient: 200,
+      leavesRoom: true,
+      isExempt: noneExempt,
+    });
+    const take = (address: string): number => {
+      for (let count = 0; ; count += 1) {
+        const place = limits.enter();
+        if (place?.takeFor(address) === true) continue;
+        place?.leave();
+        return count;
+      }
+    };
+    const counts = Array.from({ length: 6 }, (_, at) => take(`192.0.2.${at}`));
+    expect(counts.slice(0, 3)).toEqual([100, 50, 25]);
+    expect(limits.enter()?.takeFor('192.0.2.100')).toBe(true);
+  });
+
   it('does not count peers at Unix sockets, nor exempt addresses', () => {
     const isExempt = (address: string) => address === '10.0.0.1';
     const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 1, isExempt });

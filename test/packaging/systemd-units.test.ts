@@ -48,10 +48,12 @@ const known: Readonly<Record<string, string>> = {
   Service: [
     // systemd.service(5), systemd.kill(5)
     'ExecReload ExecStart KillMode NotifyAccess OOMPolicy Restart RestartPreventExitStatus RestartSec TimeoutStopSec Type',
+    // systemd.resource-control(5)
+    'MemoryMax',
     'WatchdogSec',
     // systemd.exec(5)
     'AmbientCapabilities CacheDirectory CacheDirectoryMode CapabilityBoundingSet ConfigurationDirectory DynamicUser',
-    'Environment EnvironmentFile LimitNOFILE LockPersonality MemoryDenyWriteExecute NoNewPrivileges PrivateDevices',
+    'Environment EnvironmentFile LimitCORE LimitNOFILE LockPersonality MemoryDenyWriteExecute NoNewPrivileges PrivateDevices',
     'PrivateTmp ProtectClock ProtectControlGroups ProtectHome ProtectHostname ProtectKernelLogs ProtectKernelModules',
     'ProtectKernelTunables ProtectProc ProtectSystem RemoveIPC RestrictAddressFamilies RestrictNamespaces',
     'RestrictRealtime RestrictSUIDSGID RuntimeDirectory SystemCallArchitectures SystemCallErrorNumber',
@@ -122,6 +124,11 @@ describe('rangeway.service', () => {
     expect(settingOf(service, 'OOMPolicy')).toBe('continue');
     expect(settingOf(service, 'Restart')).toBe('on-failure');
     expect(settingOf(service, 'RestartPreventExitStatus')).toBe('2');
+  });
+
+  it('writes no memory of the process to disk, and does not take all memory of the machine', () => {
+    expect(settingOf(service, 'LimitCORE')).toBe('0');
+    expect(Number(/^(\d+)%$/.exec(settingOf(service, 'MemoryMax'))?.[1])).toBeLessThanOrEqual(90);
   });
 
   it('has descriptors for the maximum of client connections and for their origins and files', () => {

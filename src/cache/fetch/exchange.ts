@@ -714,6 +714,11 @@ async function on206(
     response.body.close();
     return { kind: 'unusable', reason: 'part' };
   }
+  // An error to a request with Range says nothing certain about one without.
+  if (response.status >= 400) {
+    const reason = refusalToStore(inquiry, undefined, received) ?? 'provoked';
+    return await relayWith(context, inquiry, undefined, received, reason);
+  }
   if (response.status !== 206) return await on200(context, inquiry, undefined, received, clearance);
   const part = selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes);
   if (part.kind === 'refuse') return await onPartOfNoUse(context, inquiry, received, part, clearance);

@@ -234,7 +234,7 @@ type Claim = 'ours' | 'vouched';
 const ourFields = {
   client:
     'cf-connecting-ip cf-connecting-ipv6 cf-pseudo-ipv4 client-ip cloudfront-viewer-address fastly-client-ip fly-client-ip proxy proxy-client-ip real-ip ' +
-    'remote-addr remote-host remote-port true-client-ip wl-proxy-client-ip x-appengine-remote-addr x-appengine-user-ip ' +
+    'http-proxy remote-addr remote-host remote-port true-client-ip wl-proxy-client-ip x-appengine-remote-addr x-appengine-user-ip ' +
     'x-azure-clientip x-azure-socketip x-client-ip x-cluster-client-ip x-custom-ip-authorization x-envoy-external-address x-envoy-internal ' +
     'x-nf-client-connection-ip x-originating-ip x-proxyuser-ip x-real-ip ' +
     'x-real-port x-remote-addr x-remote-host x-remote-ip x-remote-port x-vercel-proxied-for',
@@ -242,11 +242,11 @@ const ourFields = {
     'cf-visitor cloudfront-forwarded-proto front-end-https https wl-proxy-ssl x-appengine-https x-arr-ssl x-https x-scheme x-ssl ' +
     'x-url-scheme',
   target:
-    'base-url destination-url http-host http-url original-url proxy-host proxy-url request-uri rewrite-url x-backend-host ' +
+    'base-url destination-url host-override http-host http-url original-url proxy-host proxy-url request-uri rewrite-url x-backend-host ' +
     'x-base-url x-destination-url x-envoy-original-host x-envoy-original-path x-host x-http-destinationurl x-http-host ' +
-    'x-http-host-override x-http-path-override x-matched-path x-ms-original-url x-now-route-matches x-original-host ' +
+    'x-host-override x-http-host-override x-http-path-override x-matched-path x-ms-original-url x-now-route-matches x-original-host x-original-method ' +
     'x-original-path x-original-uri x-original-url x-override-url x-proxy-host x-proxy-url x-real-host x-real-uri x-real-url ' +
-    'x-request-uri x-rewrite-host x-rewrite-path x-rewrite-uri x-rewrite-url x-script-name',
+    'x-request-uri x-rewrite-host x-rewrite-path x-rewrite-uri x-rewrite-url x-script-name x-waws-unencoded-url',
   capability: 'surrogate-capability',
 };
 

@@ -32,6 +32,8 @@ export interface ConnectionRules {
   readonly connections: number;
   /** Maximum number of concurrent connections per client; 0 sets no limit. */
   readonly connectionsPerClient: number;
+  /** Whether a client gets at most as many as stay free, so that a few of them cannot take all. For limits in total and per client. */
+  readonly leavesRoom?: boolean;
   /** Addresses without a limit per client: proxies that connect for many clients. Peers of Unix sockets have none either. */
   readonly isExempt: PeerList;
 }
@@ -46,11 +48,13 @@ export function createConnectionLimits(options: ConnectionRules): AdjustableConn
     #client: string | undefined;
 
     takeFor(address: string): boolean {
-      const { connectionsPerClient, isExempt } = rules;
+      const { connections, connectionsPerClient, leavesRoom, isExempt } = rules;
       if (connectionsPerClient === 0 || address === '' || isExempt(address)) return true;
       const client = clientName(address);
       const count = counts.get(client) ?? 0;
       if (count >= connectionsPerClient) return false;
+      // This connection is counted in the total.
+      if (leavesRoom === true && connections > 0 && count > connections - total) return false;
       counts.set(client, count + 1);
       this.#client = client;
       return true;
