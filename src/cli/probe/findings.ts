@@ -7,7 +7,7 @@ import { rangeRefusals } from '../../cache/fill/fetch-decision.ts';
 import { fieldLines, fieldValue, hasField, wireFieldName } from '../../http/fields.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import { isConnectionBinding } from '../../semantics/connection-auth.ts';
-import { selectReprDigest } from '../../semantics/digest.ts';
+import { isDigestOfContent, selectReprDigest } from '../../semantics/digest.ts';
 import { ageSeconds, type Freshness, freshnessLifetime, isExplicit, lifetimeField } from '../../semantics/freshness.ts';
 import { type IdentityRules, identityParts, permitsSharing } from '../../semantics/identity.ts';
 import { holdsWhole, isCodedAlone, parseContentRange, statesPart } from '../../semantics/range.ts';
@@ -35,13 +35,15 @@ export function findAll(observations: Observations, policy: CachingPolicy, conne
   if (observations.whole.status !== 200) {
     return [answerFinding(observations), ...partsOnlyFindings(observations), ...odd, ...reached];
   }
+  // No range is cut out of a live stream, and it has no versions.
+  const isLive = isLiveStream(observations.whole.fields);
   return [
     answerFinding(observations),
     ...odd,
     lengthFinding(observations),
     ...headFindings(observations),
-    ...findRanges(observations),
-    ...findValidators(observations),
+    ...(isLive ? [] : findRanges(observations)),
+    ...(isLive ? [] : findValidators(observations)),
     ...findCaching(observations, policy),
     ...findVariants(observations),
     ...findSharing(observations, policy),
@@ -107,10 +109,22 @@ function mendedFindings({ whole }: Observations): Finding[] {
   ];
 }
 
-/** Says that a HEAD tells no length, which some clients need before they ask for ranges. */
+/** Says that a HEAD tells no length, which some clients need before they ask for ranges, or another one than GET. */
 function headFindings({ whole, head }: Observations): Finding[] {
-  if (head?.kind !== 'answer' || head.status !== 200 || hasField(head.fields, 'content-length')) return [];
-  if (isLiveStream(whole.fields)) return [];
+  if (head?.kind !== 'answer' || head.status !== 200 || isLiveStream(whole.fields)) return [];
+  const stated = fieldValue(head.fields, 'content-length');
+  if (stated !== undefined && (whole.sizeBytes === undefined || Number(stated) === whole.sizeBytes)) return [];
+  if (stated !== undefined) {
+    return [
+      {
+        topic: 'head',
+        found: 'other-length',
+        isLack: true,
+        fact: `the answer to HEAD states ${stated} bytes, that to GET ${whole.sizeBytes}`,
+        remedy: 'passes the answer to HEAD on, and asks for what is stored anew, because it seems to have changed',
+      },
+    ];
+  }
   return [
     {
       topic: 'head',
@@ -198,6 +212,19 @@ function digestFindings({ whole }: Observations): Finding[] {
   const topic = 'digest';
   if (selectReprDigest(whole) !== undefined) {
     return [{ topic, found: 'yes', isLack: false, fact: 'yes: the stored body is compared with it' }];
+  }
+  const ofService = whole.fields.map(([name]) => name).filter(isDigestOfContent);
+  if (ofService.length > 0) {
+    const fact = `${[...new Set(ofService)].join(', ')}: of the whole`;
+    return [
+      {
+        topic,
+        found: 'of-service',
+        isLack: false,
+        fact,
+        remedy: 'leaves it out of parts, and sends it with the whole',
+      },
+    ];
   }
   return [
     {
@@ -331,12 +358,17 @@ function rangesFinding(reply: Reply, { whole, encodedPart }: Observations): Find
       options: ['origin.ranges'],
     };
   }
+  const asksWhole =
+    'asks for the whole without Range, and for the whole of that URL for ten minutes; "never" avoids the attempt';
   return {
     topic,
     found: 'failing',
     isLack: true,
     fact: `asked for one byte, ${describeReply(reply)}${although}`,
-    remedy: 'with "never" asks for no parts, fetches the whole once and answers every range from it',
+    remedy:
+      reply.kind === 'answer' && reply.status === 416
+        ? asksWhole
+        : 'with "never" asks for no parts, fetches the whole once and answers every range from it',
     options: ['origin.ranges'],
   };
 }
@@ -521,7 +553,7 @@ function findCaching({ whole }: Observations, policy: StoringPolicy): Finding[] 
       found: decision.reason,
       isLack: true,
       fact: `not stored: ${describeRefusal(decision.reason)}`,
-      remedy: 'passes it on each time; ranges are cut out of it on the way',
+      remedy: `passes it on each time${isLiveStream(whole.fields) ? '' : '; ranges are cut out of it on the way'}`,
       ...(decision.reason === 'no-freshness' ? { options: ['cache.defaultTtlSeconds'] } : {}),
     },
   ];

@@ -147,6 +147,25 @@ describe('the findings of a probe', () => {
       { validator: '!changing' },
     ],
     [
+      'an origin that answers 416 to any Range',
+      (request, response) =>
+        request.headers.range === undefined ? sendFilm(request, response, good) : response.writeHead(416).end(),
+      { ranges: '!failing', suffix: undefined, 'if-range': undefined },
+    ],
+    [
+      'an origin whose HEAD states another length',
+      (request, response) =>
+        request.method === 'HEAD'
+          ? response.writeHead(200, { ...good, 'content-length': '0' }).end()
+          : sendFilm(request, response, good),
+      { head: '!other-length' },
+    ],
+    [
+      'a service that sends digests of its own',
+      (request, response) => sendFilm(request, response, { ...good, 'x-amz-checksum-crc32': 'AAAAAA==' }),
+      { digest: 'of-service' },
+    ],
+    [
       'an origin that closes the connection at Range',
       (request, response) =>
         request.headers.range === undefined ? sendFilm(request, response, good) : response.destroy(),
