@@ -62,7 +62,7 @@ function withUnusedBytes(bytes: Buffer, unusedBytes: number): Buffer {
 
 describe('ffprobe, in front of an origin with ranges, of a long video with its index at the end', () => {
   itWith(['ffprobe'], 'makes the origin send a small part of the file', async () => {
-    const film = withUnusedBytes(await readFile(video), 24 * 1024 * 1024);
+    const film = withUnusedBytes(await readFile(video), 160 * 1024 * 1024);
     await using origin = await openCountingOrigin('parts', film.length, (at, end) =>
       film.subarray(at, Math.min(end, at + 65_536)),
     );
@@ -71,9 +71,9 @@ describe('ffprobe, in front of an origin with ranges, of a long video with its i
     const { code, stdout, stderr } = await runProgram('ffprobe', args, '/');
     expect(code, stderr).toBe(0);
     expect(stdout.toString().trim()).toBe('60.000000');
-    // ffprobe reads the first megabytes for the formats of the streams, and three other places: a fifth of the file. Each request
-    // that it gives up leaves some megabytes in the buffers of the sockets, which count here. A request that is not ended when
-    // ffprobe leaves brings more than two thirds.
-    expect(origin.bytes).toBeLessThan(0.6 * film.length);
+    // ffprobe reads the first megabytes for the formats of the streams, and three other places: five megabytes. Each request
+    // that it gives up leaves some megabytes in the buffers of the sockets, which count here, and on a busy machine more has come
+    // before ffprobe leaves. A request that is not ended then brings nearly everything.
+    expect(origin.bytes).toBeLessThan(0.5 * film.length);
   });
 });
