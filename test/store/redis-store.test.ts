@@ -328,6 +328,26 @@ describeWithEachEngine('a store in an engine that fails', (program) => {
     expect(await store.find('other')).toHaveLength(1);
   });
 
+  it('finds by tag with one command for all buckets, and asks again where a tag has many entries', async () => {
+    const client = await openTestClient({ kind: 'server', address: server });
+    let ranges = 0;
+    const counting: RedisClient = {
+      ...bound(client),
+      run: (script, ...rest) => {
+        if (script.includes('ZRANGEBYLEX')) ranges += 1;
+        return client.run(script, ...rest);
+      },
+    };
+    const { store } = await open({ client: counting });
+    for (let at = 0; at < 600; at += 1) await storeTagged(store, { ...sample, key: `k${at}`, sizeBytes: 1 }, ['many']);
+    await storeTagged(store, { ...sample, key: 'one' }, ['few']);
+    ranges = 0;
+    expect(await store.removeTagged('few')).toEqual(['one']);
+    expect(ranges).toBe(1);
+    expect(await store.removeTagged('many')).toHaveLength(600);
+    expect(ranges).toBeGreaterThan(2);
+  });
+
   it('cleans its index of entries that the engine has evicted', async () => {
     const { store } = await open({ prefix: 'p:' });
     await storeTagged(store, sample, ['t']);

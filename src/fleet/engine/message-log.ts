@@ -38,8 +38,10 @@ const MEMBER_MS = 6_000;
 /** How long memory answers after the last look at the log began: `MEMBER_MS` less a margin, for clocks that run unequally. In milliseconds. */
 const MEMORY_MS = MEMBER_MS - 1_000;
 /** First and longest interval of the looks at what the others have applied, in milliseconds. */
-const FIRST_LOOK_MS = 2;
+const FIRST_LOOK_MS = 1;
 const LAST_LOOK_MS = 50;
+/** Each interval is so many times longer than the one before. */
+const LOOK_GROWTH = 1.5;
 /** What was read from the log within this time counts as the present. In milliseconds. */
 const RECENT_MS = 1_500;
 /** Shortest interval at which memory is emptied while the engine is away, in milliseconds. */
@@ -193,7 +195,7 @@ export class MessageLog {
     for (
       let delayMs = FIRST_LOOK_MS;
       clock.now() < appendedAt + MEMBER_MS;
-      delayMs = Math.min(LAST_LOOK_MS, delayMs * 2)
+      delayMs = Math.min(LAST_LOOK_MS, delayMs * LOOK_GROWTH)
     ) {
       if ((await this.#countBehind(id)) === 0 && clock.now() > this.#refusedAt + MEMBER_MS) return;
       if (this.#isAway || this.#isClosed) throw untold();

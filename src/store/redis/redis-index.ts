@@ -8,9 +8,16 @@ import { compareRanks, isPrefixOf } from '../entry-rules.ts';
 import type { EntryChoice, EntryRank } from '../store.ts';
 import type { RedisClient } from './redis-client.ts';
 import { BUCKETS, type RedisKeys, shortDigest } from './redis-keys.ts';
-import { beginIndexScript, cleanScript, endIndexScript, indexScript, rangeScript } from './redis-scripts.ts';
+import {
+  beginIndexScript,
+  cleanScript,
+  endIndexScript,
+  indexScript,
+  rangeScript,
+  rangesScript,
+} from './redis-scripts.ts';
 
-/** Buckets that are asked at a time. */
+/** Buckets of a Cluster that are asked at a time. One server is asked for all in one command. */
 const BUCKETS_AT_ONCE = 64;
 /** Keys of a bucket that are asked for at a time. */
 const PAGE_SIZE = 500;
@@ -38,6 +45,17 @@ interface PagePlace {
   /** Most keys. */
   readonly size: number;
 }
+
+/** The keys of a bucket, as the engine has answered. */
+interface Page {
+  readonly isWhole: boolean;
+  readonly found: readonly string[];
+}
+
+/** Whether an index is whole, or `NOT_LOOKED_AT`, and its members. */
+type RangeReply = readonly [isWhole: number, members: readonly Buffer[]];
+
+const NOT_LOOKED_AT = 2;
 
 /** The keys of a bucket in order, as far as they are known. */
 interface Run {
@@ -73,8 +91,9 @@ export class RedisIndex {
   async *pages(choice: EntryChoice, after?: IndexedKey): AsyncGenerator<readonly IndexedKey[]> {
     if (choice.kind === 'prefix' && !choice.prefix.isWellFormed()) return;
     const first = after?.bucket ?? 0;
-    for (let from = first; from < BUCKETS; from += BUCKETS_AT_ONCE) {
-      const buckets = Array.from({ length: Math.min(BUCKETS_AT_ONCE, BUCKETS - from) }, (_, at) => from + at);
+    const atOnce = this.#isOneServer ? BUCKETS : BUCKETS_AT_ONCE;
+    for (let from = first; from < BUCKETS; from += atOnce) {
+      const buckets = Array.from({ length: Math.min(atOnce, BUCKETS - from) }, (_, at) => from + at);
       const starts = await this.#wholePages(
         choice,
         buckets.map((bucket) => pageBehind(bucket, bucket === after?.bucket ? after.key : undefined)),
@@ -153,35 +172,39 @@ export class RedisIndex {
   /** Returns a page of each bucket. Makes indexes again that are not whole. */
   async #wholePages(choice: EntryChoice, places: readonly PagePlace[]): Promise<readonly (readonly string[])[]> {
     for (let attempt = 1; ; attempt += 1) {
-      const pages = await Promise.all(places.map((place) => this.#page(choice, place)));
+      const pages = await this.#pagesOf(choice, places);
       if (pages.every(({ isWhole }) => isWhole)) return pages.map(({ found }) => found);
       if (attempt > MAX_ATTEMPTS) throw new Error('The engine evicts the index of the store as soon as it is made.');
       await this.makeWhole();
     }
   }
 
-  async #page(
-    choice: EntryChoice,
-    { bucket, from, isFalling, size }: PagePlace,
-  ): Promise<{ readonly isWhole: boolean; readonly found: readonly string[] }> {
+  /** Whether all keys are on one server, which has no name then. */
+  get #isOneServer(): boolean {
+    return this.#options.client.nodes().every((name) => name === '');
+  }
+
+  async #pagesOf(choice: EntryChoice, places: readonly PagePlace[]): Promise<readonly Page[]> {
     const { client, keys } = this.#options;
-    const start = choice.kind === 'tag' ? tagPrefix(choice.tag) : 'k';
-    const least = Buffer.from(choice.kind === 'tag' ? start : `k${choice.prefix}`);
-    // No text in UTF-8 has this byte.
-    const most = Buffer.concat([least, Buffer.from([0xff])]);
-    let [min, max] = [bound('[', least), bound('(', most)];
-    if (from !== undefined) {
-      const member = Buffer.from(`${start}${from.key}`);
-      const edge = bound(from.isIncluded ? '[' : '(', member);
-      // The place of another choice may be outside of this one.
-      if (isFalling && member.compare(most) < 0) max = edge;
-      if (!isFalling && member.compare(least) >= 0) min = edge;
+    const together = places.filter(({ from, isFalling }) => from === undefined && !isFalling);
+    const pages = new Map<PagePlace, Page>();
+    const [first] = together;
+    if (first !== undefined && together.length > 1 && this.#isOneServer) {
+      const { args, pageOf } = rangeOf(choice, first);
+      const names = together.map(({ bucket }) => keys.index(bucket));
+      const replies = (await client.run(rangesScript, names, args)) as readonly RangeReply[];
+      for (const [at, place] of together.entries()) {
+        const reply = replies[at];
+        if (reply !== undefined && reply[0] !== NOT_LOOKED_AT) pages.set(place, pageOf(reply));
+      }
     }
-    const args = [min, max, String(size), ...(isFalling ? ['falling'] : [])];
-    const reply = await client.run(rangeScript, [keys.index(bucket)], args);
-    const [isWhole, members] = reply as [number, readonly Buffer[]];
-    const found = members.map((member) => member.toString().slice(start.length));
-    return { isWhole: isWhole === 1, found: found.filter((key) => isChosen(choice, key)) };
+    return await Promise.all(places.map(async (place) => pages.get(place) ?? (await this.#page(choice, place))));
+  }
+
+  async #page(choice: EntryChoice, place: PagePlace): Promise<Page> {
+    const { client, keys } = this.#options;
+    const { args, pageOf } = rangeOf(choice, place);
+    return pageOf((await client.run(rangeScript, [keys.index(place.bucket)], args)) as RangeReply);
   }
 
   /**
@@ -227,6 +250,32 @@ export class RedisIndex {
       cursor = next.toString();
     } while (cursor !== '0');
   }
+}
+
+/** Returns the arguments by which a page is asked for, and how its reply is read. */
+function rangeOf(
+  choice: EntryChoice,
+  { from, isFalling, size }: PagePlace,
+): { readonly args: readonly (string | Buffer)[]; readonly pageOf: (reply: RangeReply) => Page } {
+  const start = choice.kind === 'tag' ? tagPrefix(choice.tag) : 'k';
+  const least = Buffer.from(choice.kind === 'tag' ? start : `k${choice.prefix}`);
+  // No text in UTF-8 has this byte.
+  const most = Buffer.concat([least, Buffer.from([0xff])]);
+  let [min, max] = [bound('[', least), bound('(', most)];
+  if (from !== undefined) {
+    const member = Buffer.from(`${start}${from.key}`);
+    const edge = bound(from.isIncluded ? '[' : '(', member);
+    // The place of another choice may be outside of this one.
+    if (isFalling && member.compare(most) < 0) max = edge;
+    if (!isFalling && member.compare(least) >= 0) min = edge;
+  }
+  return {
+    args: [min, max, String(size), ...(isFalling ? ['falling'] : [])],
+    pageOf: ([isWhole, members]) => {
+      const found = members.map((member) => member.toString().slice(start.length));
+      return { isWhole: isWhole === 1, found: found.filter((key) => isChosen(choice, key)) };
+    },
+  };
 }
 
 /** Returns a bound of a range of members: `[` with the member itself, `(` without it. */

@@ -209,6 +209,23 @@ return 1
 `;
 
 /**
+ * Returns for each index the first of its members, at most ARGV[3] of them, and whether it is whole: 1 or 0; 2 where it was not looked at,
+ * because so many were found before. KEYS: indexes. ARGV: first and last member as ZRANGEBYLEX has them, most members.
+ */
+export const rangesScript = `
+local found, count = {}, 0
+for at, key in ipairs(KEYS) do
+  found[at] = { 2, {} }
+  if count < tonumber(ARGV[3]) then
+    local members = redis.call('ZRANGEBYLEX', key, ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
+    found[at] = { redis.call('ZSCORE', key, 'm') and 1 or 0, members }
+    count = count + #members
+  end
+end
+return found
+`;
+
+/**
  * Returns members of an index, at most ARGV[3] of them, and whether it is whole. KEYS: index. ARGV: first and last member as ZRANGEBYLEX
  * has them, most members; with a fourth one they come from the last to the first.
  */

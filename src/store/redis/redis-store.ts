@@ -58,7 +58,7 @@ import type { Seal } from './seal.ts';
 
 /** What a store asks of a fleet whose members share the engine. */
 export interface EngineSharing {
-  /** Announces a change to the other members. Never rejects. */
+  /** Announces a change to the other members. They know of it before all that is announced later. Never rejects. */
   announce(change: StoreChange): Promise<void>;
   /** Returns the fencing number of the lease that this process has for a key; undefined where it has none. */
   fenceOf(key: string): number | undefined;
@@ -507,13 +507,13 @@ class RedisStore implements Store {
       }
       case 'key': {
         const count = await this.#removeGenerations(removal.key, []);
-        await sharing?.announce(changeOf(removal));
+        void sharing?.announce(changeOf(removal));
         return { count, keys: [] };
       }
       case 'tag':
       case 'prefix': {
         const keys = await this.#removeChosen(removal);
-        await sharing?.announce(changeOf(removal));
+        void sharing?.announce(changeOf(removal));
         return { count: keys.length, keys };
       }
     }
