@@ -197,15 +197,17 @@ const manners = {
   'parts-only': 'it has given parts but not the whole, so ranges are passed on as they are',
 } as const;
 
-function describeAbility(isKnown: boolean, mayAsk: boolean, refusal: string | undefined): string {
+function describeAbility({ isKnown, mayAsk, mayAskMore, refusal }: Explanation['origin']): string {
   if (refusal !== undefined) return `it is not asked for ranges for a while: ${refusal}`;
   if (isKnown) return 'it gives ranges';
+  if (mayAsk && !mayAskMore)
+    return 'it has sent the whole in place of a part, and is asked for no further part for a while';
   return mayAsk ? 'not known whether it gives ranges' : 'it is not asked for ranges';
 }
 
 function originLines({ origin, originQuestion }: Explanation): string[] {
-  const { isKnown, mayAsk, refusal, manner } = origin;
-  const ability = describeAbility(isKnown, mayAsk, refusal) + (manner === undefined ? '' : `; ${manners[manner]}`);
+  const { manner } = origin;
+  const ability = describeAbility(origin) + (manner === undefined ? '' : `; ${manners[manner]}`);
   if (originQuestion === undefined) return [ability];
   const { method, target, fields } = originQuestion;
   return [`asked ${method} ${target}${fields.length === 0 ? '' : ` with ${fieldsText(fields)}`}`, ability];

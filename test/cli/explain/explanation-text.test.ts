@@ -200,6 +200,16 @@ in flight    g1: 4000 bytes received of 10000, from byte 5000 to 6144, 1 reading
 `);
   });
 
+  it.each<[Partial<Explanation['origin']>, string]>([
+    [{}, 'not known whether it gives ranges'],
+    [{ isKnown: true }, 'it gives ranges'],
+    [{ mayAskMore: false }, 'it has sent the whole in place of a part, and is asked for no further part for a while'],
+    [{ mayAsk: false, mayAskMore: false }, 'it is not asked for ranges'],
+    [{ mayAsk: false, refusal: 'it answered 416' }, 'it is not asked for ranges for a while: it answered 416'],
+  ])('says of the ranges of an origin (%j): %s', (origin, text) => {
+    expect(linesOf({ ...nothing, origin: { ...nothing.origin, ...origin } }, 'origin').join(' ')).toContain(text);
+  });
+
   it('has the last response that was not stored', () => {
     const notStored = { reason: 'private', status: 200, at: 0, agoMs: 3_725_000 };
     expect(linesOf({ ...nothing, notStored }, 'not stored')).toEqual([
