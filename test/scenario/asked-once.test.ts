@@ -277,3 +277,16 @@ describe('a part that is not stored', () => {
     expect(origin.asked).toEqual(['bytes=4096-5119', 'bytes=5000-5099 if "v1"']);
   });
 });
+
+describe('a part without a validator, of a response that is never stored,', () => {
+  it.each<[string, string, number, number]>([
+    ['bytes=5000-5099', 'bytes=4096-5119', 5000, 5100],
+    ['bytes=5000-', 'bytes=4096-', 5000, size],
+  ])('is cut to %s, and the whole is not asked for', async (range, asked, start, end) => {
+    origin.file = { ...origin.file, fields: { 'cache-control': 'no-store' } };
+    const client = ask('/file', range);
+    await origin.give();
+    await expectPart(client, start, end);
+    expect(origin.asked).toEqual([asked]);
+  });
+});

@@ -794,8 +794,8 @@ function showsNoRanges(requested: RangeSpec, { fields, sizeBytes }: OriginRespon
 }
 
 /**
- * Asks for the whole in place of a part that cannot begin a generation. Where the URL may answer only once, the client gets its range
- * from the part; where the whole is refused, the client's own range is passed on.
+ * Asks for the whole in place of a part that cannot begin a generation. Where the whole would not be stored, and where the URL may
+ * answer only once, the client gets its range from the part; where the whole is refused, the client's own range is passed on.
  */
 async function onPartOfNoUse(
   context: ExchangeContext,
@@ -806,7 +806,10 @@ async function onPartOfNoUse(
 ): Promise<FetchResult> {
   const { rangeSupport } = inquiry;
   const { response } = received;
-  const cut = fault === 'uncombinable' && isAskedOnce(inquiry) ? cutToClient(inquiry, response) : undefined;
+  const { fields } = response;
+  const isKept = decideStoringFor(inquiry, { status: 200, fields, responseAt: received.responseAt }).kind === 'store';
+  const isEnough = fault === 'uncombinable' && (!isKept || isAskedOnce(inquiry));
+  const cut = isEnough ? cutToClient(inquiry, response) : undefined;
   if (cut !== undefined)
     return { kind: 'relay', relay: { ...received, response: cut, evaluated: true }, reason: 'part' };
   response.body.close();

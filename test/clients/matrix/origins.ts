@@ -5,10 +5,14 @@ import { liveOrigin } from './origins/live-origin.ts';
 import { chunkedOrigin, closingOrigin, cuttingOrigin, flakyOrigin, s3Origin } from './origins/node-origins.ts';
 import {
   apacheOrigin,
+  caddyOrigin,
+  icecastOrigin,
   nginxWithoutRanges,
   nginxWithRanges,
   phpOrigin,
+  phpServerOrigin,
   pythonOrigin,
+  webdavOrigin,
 } from './origins/program-origins.ts';
 
 /** In the order of the table. */
@@ -23,6 +27,10 @@ export const origins: readonly LegacyOrigin[] = [
   apacheOrigin,
   phpOrigin,
   s3Origin,
+  phpServerOrigin,
+  caddyOrigin,
+  webdavOrigin,
+  icecastOrigin,
   liveOrigin,
 ];
 

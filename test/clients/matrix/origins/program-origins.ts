@@ -1,4 +1,4 @@
-/** Origins that are programs: Python's file server, nginx, and Apache with PHP and git. */
+/** Origins that are programs: servers of files, of WebDAV and of audio, and Apache with PHP and git. */
 
 import { once } from 'node:events';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
@@ -164,12 +164,114 @@ export const phpOrigin: LegacyOrigin = {
   start: (dir, work) => startApache(dir, work, '/download.php'),
 };
 
+/** An origin that is one program, started on a port of this machine with the arguments for it. */
+function commandOrigin(
+  origin: Pick<LegacyOrigin, 'name' | 'programs' | 'habit'>,
+  args: (port: number, dir: string, work: string) => readonly string[] | Promise<readonly string[]>,
+): LegacyOrigin {
+  const { programs } = origin;
+  return {
+    ...origin,
+    async start(dir, work) {
+      // As for Apache, another program may take the port first.
+      for (let attempt = 0; ; attempt += 1) {
+        const target = { host: '127.0.0.1', port: await freePort() };
+        const program = startProgram(findProgram(programs[0] ?? '') ?? '', await args(target.port, dir, work), {});
+        try {
+          await connectable(target, program);
+          await answering(target.port, program);
+          return {
+            target,
+            targetOf: (path) => path,
+            [Symbol.asyncDispose]: () => program[Symbol.asyncDispose](),
+          };
+        } catch (error) {
+          await program[Symbol.asyncDispose]();
+          if (attempt === 3) throw error;
+        }
+      }
+    },
+  };
+}
+
+/** `php -S`: a length, no validator, no ranges. */
+export const phpServerOrigin = commandOrigin(
+  { name: 'PHP built-in server', programs: ['php'], habit: { hasRanges: false, isStrong: false, transfers: 1 } },
+  (port, dir) => ['-S', `127.0.0.1:${port}`, '-t', dir],
+);
+
+/** `caddy file-server`: ranges, strong tags. */
+export const caddyOrigin = commandOrigin(
+  { name: 'Caddy', programs: ['caddy'], habit: { hasRanges: true, isStrong: true, transfers: 1 } },
+  (port, dir) => ['file-server', '--listen', `127.0.0.1:${port}`, '--root', dir],
+);
+
+/** A WebDAV server: ranges, strong tags. */
+export const webdavOrigin = commandOrigin(
+  { name: 'WebDAV (rclone)', programs: ['rclone'], habit: { hasRanges: true, isStrong: true, transfers: 1 } },
+  (port, dir) => [
+    'serve',
+    'webdav',
+    dir,
+    '--addr',
+    `127.0.0.1:${port}`,
+    '--copy-links',
+    '--dir-cache-time',
+    '0',
+    '--config',
+    '/dev/null',
+  ],
+);
+
+/** Icecast as it serves files: never stored, so each seek is a transfer; no validator; each range reaches to the end of the file. */
+export const icecastOrigin = commandOrigin(
+  { name: 'Icecast, files', programs: ['icecast2'], habit: { hasRanges: true, isStrong: false, transfers: 4 } },
+  async (port, dir, work) => {
+    const log = join(work, 'log');
+    await mkdir(log, { recursive: true });
+    await chmod(log, 0o777);
+    const file = join(work, 'icecast.xml');
+    const user = '<changeowner><user>nobody</user><group>nogroup</group></changeowner>';
+    await writeFile(
+      file,
+      `<icecast>
+  <limits><clients>50</clients><sources>1</sources></limits>
+  <authentication><source-password>unused</source-password><admin-password>unused</admin-password></authentication>
+  <hostname>localhost</hostname>
+  <listen-socket><port>${port}</port><bind-address>127.0.0.1</bind-address></listen-socket>
+  <paths><logdir>${log}</logdir><webroot>${dir}</webroot><adminroot>${dir}</adminroot></paths>
+  <security><chroot>0</chroot>${userInfo().uid === 0 ? user : ''}</security>
+</icecast>
+`,
+    );
+    return ['-c', file];
+  },
+);
+
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   await once(server.close(), 'close');
   return port;
+}
+
+/** Waits until a program answers requests: some accept connections before that. Throws where it ends before that. */
+async function answering(port: number, program: RangewayProcess): Promise<void> {
+  let isOver = false;
+  void program.ended().then(() => {
+    isOver = true;
+  });
+  await until('the origin answers', async () => {
+    if (isOver) throw new Error(`the origin has ended:\n${program.output()}`);
+    return await fetch(`http://127.0.0.1:${port}/`).then(
+      async (response) => {
+        await response.body?.cancel();
+        return true;
+      },
+      () => false,
+    );
+  });
 }
 
 /** Waits until a program accepts connections. Throws, with its output, where it ends before that. */
