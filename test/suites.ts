@@ -12,7 +12,7 @@ export const thorough = [
   'test/contract/{disk-store-tiers,shared-store}.test.ts',
   'test/contract/redis-{store,cluster,local}.test.ts',
   'test/store/{redis-store,redis-client,local-tier}.test.ts',
-  'test/hostile/{amplification,deception,ranges,regular-expressions}.test.ts',
+  'test/hostile/{amplification,cost,deception,ranges,regular-expressions}.test.ts',
   'test/origin/timeouts.test.ts',
   'test/process/{activity,admin,admin-fleet,admin-socket,client-limits,fair-shares,fields,large-body,leaks,listeners}.test.ts',
   'test/process/{load,local-tier,log,machines,metrics,names,origins,purge-workers,ranges-from-disk}.test.ts',

@@ -112,7 +112,10 @@ function follow(child: ChildProcessByStdio<null, Readable, Readable>, send: (sig
       return new Promise((resolve, reject) => {
         check = () => {
           const match = pattern.exec(output);
-          if (match !== null) resolve(match);
+          if (match === null) return;
+          // Further output is not searched: there may be much of it.
+          check = () => {};
+          resolve(match);
         };
         check();
         void exited.then(() => reject(new Error(`it ended before ${pattern} was written:\n${output}`)));
