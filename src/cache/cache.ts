@@ -5,15 +5,17 @@
  */
 
 import type { Span } from '../bytes/span.ts';
-import { hasField } from '../http/fields.ts';
+import { fieldValue, hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { hasDirectives } from '../semantics/cache-control.ts';
 import { decideHeadEffect } from '../semantics/freshen.ts';
 import { mayAddLength } from '../semantics/head-length.ts';
 import { isForOneClient } from '../semantics/storing.ts';
 import { LogThrottle } from '../store/log-throttle.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
 import type { Answer, Representation } from './answer.ts';
-import { failedStatus } from './answers/answers.ts';
+import { failedStatus, generationAnswer, revalidatedAnswer } from './answers/answers.ts';
 import { Pass } from './answers/pass.ts';
 import { FetchedAnswers, StoredAnswers } from './answers/stored-answers.ts';
 import { type Flight, untilAborted, type WaiterResult } from './collapse/flight.ts';
@@ -23,6 +25,7 @@ import {
   isWaitingPointless,
   listArriving,
   listFills,
+  mayShareInRound,
   type RunningFill,
   roundName,
   selectFlight,
@@ -35,7 +38,7 @@ import type { Explained } from './explain/explanation.ts';
 import { BackgroundRevalidation } from './fetch/background-revalidation.ts';
 import { type Candidate, exchange } from './fetch/exchange.ts';
 import { UnreadTransfers } from './fill/fill-scheduler.ts';
-import type { InvalidationMessage, Lease, PeerAnswer, Version } from './fleet.ts';
+import { type InvalidationMessage, type Lease, type PeerAnswer, representationVersion, type Version } from './fleet.ts';
 import { type Inquiry, isHead, isOnlyIfCached, isPlain } from './inquiry.ts';
 import { applyInvalidation } from './invalidate/invalidate.ts';
 import { type CachePurge, purge } from './invalidate/purge.ts';
@@ -105,6 +108,30 @@ interface RoundResult {
   readonly answer?: Answer;
 }
 
+/**
+ * How long requests for a holder gather before the next question is sent, where the last one is not answered yet, in milliseconds. They
+ * do not wait for its answer, because the holder lets each question wait for a round of its own.
+ */
+const QUESTION_INTERVAL_MS = 10;
+
+/** What the answer of a holder is to one of the requests that its question was for. */
+interface HeldAnswer {
+  /** Undefined for the request that was asked for: it gets whatever came. */
+  readonly leader: RequestMatcher | undefined;
+  readonly answer?: Answer;
+  /** Undefined where the answer is of use to the leader only; `left` where the leader's client has left. */
+  readonly held?: Held | 'left' | undefined;
+}
+
+/** A response that the holder has validated, fetched or found for a request. */
+interface Held {
+  readonly response: StoredResponse;
+  readonly version: Version & { readonly generation: string };
+  readonly outcome: 'revalidated' | 'miss' | 'hit';
+  /** The status of the origin's response. */
+  readonly status: number;
+}
+
 /** The largest number of keys whose uses are counted. */
 const MAX_COUNTED_KEYS = 100_000;
 
@@ -118,6 +145,8 @@ class StoreCache implements Cache {
   readonly #peerFetch: PeerFetch;
   readonly #validation: BackgroundRevalidation;
   readonly #rounds = new Rounds<Inquiry, RoundResult>();
+  /** The requests that the next question to the holder of a lease serves. */
+  readonly #questions = new Rounds<Inquiry, HeldAnswer>();
   readonly #unshared = new HitForPassKeys();
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
@@ -219,9 +248,102 @@ class StoreCache implements Cache {
 
   /** Fetches under the lease of the key: at once where this process holds it or is the only one, otherwise through the holder. */
   #fetch(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
-    const right = this.#context.fleet.acquire(inquiry.key, inquiry.request.signal);
+    const { fleet } = this.#context;
+    if (plan.kind === 'revalidate') {
+      const held = fleet.hold(inquiry.key);
+      if (held !== undefined && !(held instanceof Promise)) return this.#joinOrLead(inquiry, plan, held);
+      void held?.then((lease) => lease?.release());
+      return this.#askTogether(inquiry, plan);
+    }
+    const right = fleet.acquire(inquiry.key, inquiry.request.signal);
     if (!(right instanceof Promise) && right.kind === 'ours') return this.#joinOrLead(inquiry, plan, right.lease);
-    return this.#peerFetch.ask(inquiry, right).then((answer) => answer ?? this.#goAlone(inquiry, plan));
+    return this.#askHolder(inquiry, plan, right);
+  }
+
+  async #askHolder(
+    inquiry: Inquiry,
+    plan: FetchPlan,
+    right = this.#context.fleet.acquire(inquiry.key, inquiry.request.signal),
+    given?: Version,
+  ): Promise<Answer> {
+    return (await this.#peerFetch.ask(inquiry, right, given)) ?? (await this.#goAlone(inquiry, plan));
+  }
+
+  /**
+   * Has a stored response validated through the holder of the lease: one question serves all requests of this process that came before
+   * it was sent. The validation is sent after that, so it serves them too: see `Rounds`.
+   */
+  async #askTogether(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
+    for (let round = 0; round < MAX_ROUNDS; round += 1) {
+      const name = this.#questionName(inquiry, plan);
+      if (name === undefined) break;
+      const result = await this.#questions.join(
+        name,
+        inquiry,
+        async (leader) => () => this.#sendQuestion(leader, plan),
+      );
+      if (result?.answer !== undefined) return result.answer;
+      if (result?.held !== 'left') return await this.#answerHeld(result, inquiry, plan);
+    }
+    return await this.#askHolder(inquiry, plan);
+  }
+
+  /**
+   * Undefined where the request asks for itself: what the holder answers would be of no use to others. Requests with other directives
+   * ask apart: the holder may answer a plain one by an exchange that began before a reload came.
+   */
+  #questionName(inquiry: Inquiry, plan: FetchPlan): string | undefined {
+    if (plan.kind !== 'revalidate' || !plan.entry.isComplete || isHead(inquiry)) return undefined;
+    if (this.#unshared.why(inquiry.key, this.#context.clock.now()) !== undefined) return undefined;
+    const name = roundName(inquiry, plan);
+    const { fields } = inquiry.request;
+    if (name === undefined || !hasDirectives(fields)) return name;
+    return `${name} ${JSON.stringify(['cache-control', 'pragma'].map((each) => fieldValue(fields, each)))}`;
+  }
+
+  #sendQuestion(leader: Inquiry, plan: FetchPlan): RoundExchange<Inquiry, HeldAnswer> {
+    const { clock } = this.#context;
+    const answer = this.#askHolder(leader, plan);
+    const held = answer.then(
+      (given) => heldBy(given, clock.now()),
+      () => (leader.request.signal.aborted ? 'left' : undefined),
+    );
+    const { promise: landed, resolve: land } = Promise.withResolvers<void>();
+    const stopWaiting = clock.after(QUESTION_INTERVAL_MS, land);
+    void held.then(stopWaiting).then(land);
+    const matcher = new RequestMatcher(leader);
+    return {
+      landed,
+      serve: async ({ request }, isLeader) =>
+        isLeader
+          ? { leader: undefined, answer: await answer }
+          : { leader: matcher, held: await untilAborted(held, request.signal) },
+    };
+  }
+
+  /** Answers with what the holder has: from the common store, or through the holder while the bytes arrive there. */
+  async #answerHeld(result: HeldAnswer | undefined, inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
+    const { leader, held } = result ?? {};
+    if (leader === undefined || held === undefined || held === 'left') return await this.#askHolder(inquiry, plan);
+    const { store, clock } = this.#context;
+    const entries = store.peek(inquiry.key) ?? (await store.find(inquiry.key));
+    if (held.outcome === 'hit') {
+      const again = this.#plan(entries, inquiry);
+      if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
+    }
+    const entry = entries.find(({ generation }) => generation === held.version.generation);
+    const isCurrent = held.outcome !== 'hit' && entry?.isComplete === true && isStillHeld(entry, held);
+    if (isCurrent && mayShareInRound(entry.metadata, inquiry, leader)) {
+      const { metadata } = entry;
+      const context = { policy: inquiry.policy, now: clock.now(), forwardReason: plan.reason, isJoined: true };
+      const present = this.#stored.present(entry, inquiry);
+      return held.outcome === 'revalidated'
+        ? revalidatedAnswer(metadata, present, held.status, context)
+        : generationAnswer({ originStatus: held.status, received: 0 }, present, context);
+    }
+    const mayShare = held.outcome !== 'hit' && mayShareInRound(held.response, inquiry, leader);
+    const given = mayShare ? held.version : undefined;
+    return await this.#askHolder(inquiry, plan, undefined, given);
   }
 
   /** Goes to the origin for this request alone: the responses of the key are not shared, or no lease could be had. */
@@ -460,6 +582,28 @@ function lacksLength(answer: Answer): boolean {
   if (answer.kind !== 'relay' || answer.relay.isStorable !== true) return false;
   const { status, fields } = answer.relay.response;
   return status === 200 && !hasField(fields, 'content-length') && mayAddLength(fields);
+}
+
+/** Returns what a holder has by its answer; undefined where others cannot share that. `now` in epoch milliseconds. */
+function heldBy(answer: Answer, now: number): Held | undefined {
+  const { outcome, status } = answer;
+  if (answer.kind !== 'representation' || outcome === 'stale' || outcome === 'uncacheable') return undefined;
+  const { generation, ...version } = representationVersion(answer.representation, now);
+  if (generation === undefined) return undefined;
+  return {
+    response: answer.representation.response,
+    version: { ...version, generation },
+    outcome,
+    status: status.fwdStatus ?? 200,
+  };
+}
+
+/** Checks that nothing has made a stored response invalid since the holder had it, and that it is not an older form of it. */
+function isStillHeld({ metadata, pinnedUntil }: StoredEntry, { response }: Held): boolean {
+  const { responseAt, isInvalid, expiredAt } = metadata;
+  return (
+    pinnedUntil === undefined && responseAt >= response.responseAt && isInvalid !== true && expiredAt === undefined
+  );
 }
 
 /** Adds to an answer the names that kept a stored response from its request, if there are any. */

@@ -1,6 +1,7 @@
 /** Requests for a response that is validated before each use: one validation, sent after they came, serves many. */
 
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, type Mock, vi } from 'vitest';
+import type { Cache } from '../../src/cache/cache.ts';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { settled } from '../support/clients/conversation.ts';
@@ -9,6 +10,7 @@ import {
   type Client,
   createWholeProxy,
   type Sent,
+  type WholeProcess,
   type WholeProxy,
   type WholeProxyOptions,
 } from '../support/proxies/whole-proxy.ts';
@@ -54,6 +56,13 @@ const confirm = (exchange: FakeExchange, fields: Record<string, string> = { etag
   exchange.respond({ status: 304, fields }, none);
 
 const tagAsked = ({ request }: FakeExchange) => fieldValue(request.fields, 'if-none-match');
+
+/** Responds with this version, or confirms it. */
+function respondWith(exchange: FakeExchange, version: number): void {
+  const etag = `"v${version}"`;
+  if (tagAsked(exchange) === etag) confirm(exchange, { etag });
+  else exchange.respond({ fields: { ...asked, etag } }, body(version));
+}
 
 async function expectBodies(clients: readonly Client[], version: number): Promise<void> {
   for (const client of clients) expect(Buffer.from(await client.bytes()).equals(Buffer.from(body(version)))).toBe(true);
@@ -234,15 +243,16 @@ describe('clients that ask in a loop', () => {
       }
     };
     const clients = Array.from({ length: 100 }, (_, index) => ask(index));
-    for (let step = 0; step < 20; step += 1) {
+    const arrived = new Map<FakeExchange, number>();
+    const isDue = (exchange: FakeExchange) => clock.now() - (arrived.get(exchange) ?? clock.now()) >= 50;
+    for (let passedMs = 0; passedMs < 1000; passedMs += 10) {
       await settled();
-      const version = versionAt(clock.now() - startedAt);
-      clock.advance(50);
-      for (const exchange of [...origin.waiting]) {
+      for (const exchange of origin.waiting) if (!arrived.has(exchange)) arrived.set(exchange, clock.now());
+      clock.advance(10);
+      for (const exchange of origin.waiting.filter(isDue)) {
         await origin.next();
-        const etag = `"v${version}"`;
-        if (tagAsked(exchange) === etag) confirm(exchange, { etag });
-        else exchange.respond({ fields: { ...asked, etag } }, body(version));
+        // What was current when the request came: the least that its clients may get.
+        respondWith(exchange, versionAt((arrived.get(exchange) ?? 0) - startedAt));
       }
     }
     const requests = origin.requests - before;
@@ -259,7 +269,8 @@ describe('clients that ask in a loop', () => {
     async (processes) => {
       const [requests, waitMs] = await load(processes, (ms) => (ms < 500 ? 1 : 2));
       expect(requests).toBeLessThanOrEqual(42);
-      expect(waitMs).toBeLessThanOrEqual(100);
+      // A process that does not hold the lease gathers requests for 10 ms before it asks again.
+      expect(waitMs).toBeLessThanOrEqual(processes === 1 ? 100 : 120);
     },
   );
 });
@@ -331,13 +342,157 @@ describe('one validation for many', () => {
       Array.from({ length: count }, (_, index) => proxy.processes[index % 3]?.send() as Client);
     const [first] = all(1);
     const running = await next();
+    const questions = vi.spyOn(proxy.processes[0]?.cache as Cache, 'answerPeer');
     const later = all(12);
+    // One of each of the two others.
+    await vi.waitUntil(() => questions.mock.calls.length === 2);
     await settled();
     confirm(running);
     await first?.bytes();
     confirm(await next());
     await expectBodies(later, 1);
     expect(proxy.origin.requests).toBe(3);
+  });
+});
+
+describe('a process that does not hold the lease', () => {
+  let holder: WholeProcess;
+  let other: WholeProcess;
+  let running: FakeExchange;
+  let first: Client;
+
+  /** Starts two processes. A validation runs in the one that holds the lease, and it is asked as often as is returned. */
+  async function beginTwo(fields: Record<string, string> = asked): Promise<Mock> {
+    await begin(fields, { processes: 2 });
+    [holder, other] = proxy.processes as [WholeProcess, WholeProcess];
+    first = holder.send();
+    running = await next();
+    return vi.spyOn(holder.cache, 'answerPeer') as Mock;
+  }
+
+  /** Sends requests to the other process, and lets it ask for them. */
+  async function sendToOther(...sent: Sent[]): Promise<readonly Client[]> {
+    const clients = sent.map((each) => other.send(each));
+    await settled();
+    proxy.clock.advance(10);
+    await settled();
+    return clients;
+  }
+
+  const many = new Array<Sent>(40).fill({});
+
+  it('asks the holder once for all requests that have gathered, and takes the bytes from the common store', async () => {
+    const questions = await beginTwo();
+    const clients = await sendToOther(...many);
+    expect(questions).toHaveBeenCalledTimes(1);
+    const range = other.send({ fields: { range: 'bytes=10-19' } });
+    const head = other.send({ method: 'HEAD' });
+    proxy.clock.advance(10);
+    await settled();
+    confirm(running);
+    confirm(await next());
+    await expectBodies([first, ...clients], 1);
+    expect(Buffer.from(await range.bytes()).equals(Buffer.from(body(1).subarray(10, 20)))).toBe(true);
+    expect(await head.status()).toBe(200);
+    const statuses = await Promise.all(clients.map((client) => client.field('cache-status')));
+    expect(statuses.filter((status) => status?.endsWith('; collapsed') === true)).toHaveLength(39);
+    // A HEAD is asked for by itself.
+    expect(questions).toHaveBeenCalledTimes(3);
+    expect(proxy.origin.requests).toBe(3);
+  });
+
+  it('gives a changed response to all of them, while it arrives and from the store', async () => {
+    await beginTwo();
+    const clients = await sendToOther(...many.slice(30));
+    confirm(running);
+    const replacing = await next();
+    replacing.head({ fields: { ...asked, etag: '"v2"', 'content-length': '3000' } });
+    await replacing.send(body(2).subarray(0, 1500));
+    await settled();
+    void replacing.send(body(2).subarray(1500));
+    replacing.end();
+    await expectBodies(clients, 2);
+    expect(proxy.origin.requests).toBe(3);
+  });
+
+  it('asks again where the client that it has asked for leaves', async () => {
+    const questions = await beginTwo();
+    const clients = await sendToOther(...many.slice(35));
+    await clients[0]?.leave();
+    await settled();
+    await clients[1]?.leave();
+    await settled();
+    expect(questions).toHaveBeenCalledTimes(3);
+    confirm(running);
+    confirm(await next());
+    await expectBodies(clients.slice(2), 1);
+    expect(proxy.origin.requests).toBe(3);
+  });
+
+  it('has a reload validated after it came, whatever a plain request beside it gets', async () => {
+    const fields = { etag: '"v1"', 'cache-control': 'max-age=60' };
+    await begin(fields, { processes: 2 });
+    [holder, other] = proxy.processes as [WholeProcess, WholeProcess];
+    proxy.clock.advance(61_000);
+    first = holder.send();
+    running = await next();
+    const reload = { fields: { 'cache-control': 'no-cache' } };
+    const [plain, ...reloads] = await sendToOther({}, reload, reload);
+    expect(proxy.origin.untaken).toBe(0);
+    confirm(running, fields);
+    await expectBodies([first, plain as Client], 1);
+    const validation = await next();
+    expect(proxy.origin.requests).toBe(3);
+    validation.respond({ fields: { ...fields, etag: '"v2"' } }, body(2));
+    await expectBodies(reloads, 2);
+    expect(proxy.origin.requests).toBe(3);
+  });
+
+  it('gives Set-Cookie to one client at most', async () => {
+    await beginTwo();
+    const clients = await sendToOther(...many.slice(30));
+    confirm(running);
+    confirm(await next(), { etag: '"v1"', 'set-cookie': 'sid=alice' });
+    await expectBodies(clients, 1);
+    const cookies = await Promise.all(clients.map((client) => client.field('set-cookie')));
+    expect(cookies.filter((cookie) => cookie !== undefined).length).toBeLessThanOrEqual(1);
+  });
+
+  it('asks for each client by itself where they are told apart, or where the response turns out to be for one', async () => {
+    await beginTwo();
+    const clients = await sendToOther(
+      ...['bob', 'carol'].map((name) => ({ fields: { cookie: `sid=${name}` } })),
+      {},
+      {},
+    );
+    const exchanges = [await next(), await next()];
+    expect(exchanges.map(({ request }) => fieldValue(request.fields, 'cookie'))).toEqual(['sid=bob', 'sid=carol']);
+    for (const exchange of exchanges) exchange.respond({ fields: { ...asked, 'cache-control': 'private' } }, body(3));
+    confirm(running);
+    (await next()).respond({ fields: { 'cache-control': 'private' } }, body(4));
+    (await next()).respond({ fields: { 'cache-control': 'private' } }, body(5));
+    const seen = await Promise.all(clients.map((client) => client.bytes()));
+    const versions = seen.map((bytes) =>
+      [1, 2, 3, 4, 5].find((each) => Buffer.from(bytes).equals(Buffer.from(body(each)))),
+    );
+    expect(versions).toEqual([3, 3, 4, 5]);
+    await expectBodies([first], 1);
+  });
+
+  it('finds nothing of a response that was removed while it was validated', async () => {
+    await beginTwo();
+    const clients = await sendToOther(...many.slice(38));
+    confirm(running);
+    const validation = await next();
+    await proxy.cache.purge({ mode: 'hard', keys: [], prefixes: [''], tags: [] });
+    confirm(validation);
+    for (await settled(); proxy.origin.untaken > 0; await settled()) respondWith(await next(), 2);
+    for (const client of clients) expect((await client.bytes()).length).toBe(3000);
+    const later = other.send();
+    const exchange = await next();
+    expect(tagAsked(exchange)).not.toBe('"v1"');
+    exchange.respond({ fields: { ...asked, etag: '"v2"' } }, body(2));
+    await expectBodies([later], 2);
   });
 });
 

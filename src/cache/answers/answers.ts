@@ -62,9 +62,9 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<A
   };
 }
 
-/** Answers with a generation that is being filled from the origin. */
+/** Answers with a generation that is being filled from the origin, or was filled for another request. */
 export function generationAnswer(
-  generation: OpenGeneration,
+  generation: Pick<OpenGeneration, 'originStatus' | 'received'>,
   representation: Representation,
   { isJoined, forwardReason }: Pick<AnswerContext, 'isJoined' | 'forwardReason'>,
 ): Answer {
