@@ -105,6 +105,21 @@ describe('a range behind the end of what is not stored', () => {
     expect(origin.asked).toEqual(asked);
   });
 
+  it('gets the 416 of the origin also where the response is not stored', async () => {
+    origin.file = { ...origin.file, fields: { 'cache-control': 'no-store' } };
+    const client = proxy.send(ranged('bytes=20000-20009'));
+    for (const asked of ['bytes=19456-20479', 'whole', 'bytes=20000-20009']) {
+      const transfer = await origin.begin((honest) =>
+        honest.status === 416 ? { ...without(honest, 'content-range'), isChunked: true } : honest,
+      );
+      expect(origin.asked.at(-1)).toBe(asked);
+      if (asked.endsWith('9') && asked.startsWith('bytes=2')) void transfer.exchange.send(code);
+      transfer.finish();
+    }
+    expect(await client.status()).toBe(416);
+    expect(await client.bytes()).toEqual(code);
+  });
+
   it('is 416 of Rangeway where the origin has no ranges', async () => {
     origin.file = { ...origin.file, hasRanges: false };
     origin.serve();

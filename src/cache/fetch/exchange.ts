@@ -872,6 +872,12 @@ async function on416(
   if (status === 200 && !specs.slice(0, 1).every((spec) => isPastEnd(spec, wholeBytes))) {
     inquiry.rangeSupport.distrust('it answered 416 to a range that it has bytes of');
   }
+  // Where the whole is not stored, the client gets the content of the origin's own 416, as it does where it is.
+  const isBehindEnd = status === 200 && wholeBytes > 0 && specs.every((spec) => isPastEnd(spec, wholeBytes));
+  if (isBehindEnd && !hasPrecondition(inquiry) && refusalToStore(inquiry, undefined, whole) !== undefined) {
+    whole.response.body.close();
+    return { kind: 'unusable', reason: 'behind-end' };
+  }
   return await on200(context, inquiry, undefined, whole, clearance);
 }
 
