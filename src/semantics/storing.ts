@@ -169,9 +169,8 @@ const fileFields: ReadonlySet<string> = new Set(['accept-ranges', 'content-range
 export function isLiveStream(response: Fields): boolean {
   const [type = ''] = (fieldValue(response, 'content-type') ?? '').split(';', 1);
   if (liveTypes.has(type.trim().toLowerCase())) return true;
-  if (inventedLengths.has(fieldValue(response, 'content-length') ?? '')) {
-    return !response.some(([name]) => fileFields.has(name));
-  }
+  const isInvented = inventedLengths.has(fieldValue(response, 'content-length') ?? '');
+  if (isInvented && !response.some(([name]) => fileFields.has(name))) return true;
   return response.some(([name]) => name.startsWith('icy-') || name === 'ice-audio-info');
 }
 
