@@ -448,8 +448,7 @@ class StoreCache implements Cache {
   }
 
   /** The plan of a request whose round has failed: a stale response must be the one that is stored by now. */
-  async #planAfter({ kind }: WaiterResult, inquiry: Inquiry, plan: FetchPlan): Promise<FetchPlan> {
-    if (kind !== 'failed') return plan;
+  async #planAfterFailure(inquiry: Inquiry, plan: FetchPlan): Promise<FetchPlan> {
     const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
     return again.kind === 'revalidate' ? again : plan;
   }
@@ -520,7 +519,7 @@ class StoreCache implements Cache {
   ): Promise<Answer | 'alone' | undefined> {
     if (answer !== undefined) return answer;
     if (arrival === undefined) return 'alone';
-    const current = await this.#planAfter(arrival, inquiry, plan);
+    const current = arrival.kind === 'failed' ? await this.#planAfterFailure(inquiry, plan) : plan;
     if (leader === undefined) return await this.#answerLeader(arrival, inquiry, current);
     if (arrival.kind === 'unusable' || isLeaderLimit(arrival, inquiry)) return undefined;
     return (await this.#fetched.answer(arrival, inquiry, current, true, leader)) ?? 'alone';
