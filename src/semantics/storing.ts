@@ -156,8 +156,8 @@ function refusalByStream(
 /** Media types of content that is sent as it comes about: pictures of cameras, and server-sent events (HTML §9.2). */
 const liveTypes: ReadonlySet<string> = new Set(['multipart/x-mixed-replace', 'text/event-stream']);
 
-/** Lengths that servers invent for streams, so that players go on: the largest numbers of 31, 32 and 63 bits. */
-const inventedLengths: ReadonlySet<string> = new Set(['2147483647', '4294967295', '9223372036854775807']);
+/** Lengths that servers invent for streams, so that players go on: the largest numbers of 31 and 32 bits. */
+const inventedLengths: ReadonlySet<string> = new Set(['2147483647', '4294967295']);
 
 /** Fields that a server of files sends. */
 const fileFields: ReadonlySet<string> = new Set(['accept-ranges', 'content-range', 'etag', 'last-modified']);
