@@ -109,6 +109,17 @@ describe('an origin that gives parts only', () => {
       return without(withSpan(honest, { start, end: Math.min(size, start + chunk) }, size), 'etag');
     };
 
+  it.each([400, 403, 416])('and %i for the whole gives parts also where stored ones are stale', async (status) => {
+    origin.serve((honest) => (honest.status === 206 ? honest : error(status)(honest)));
+    await expectPart(ask('/video', 'bytes=0-99'), 0, 100);
+    await expectPart(ask('/video', 'bytes=100-199'), 100, 200);
+    expect(origin.asked).toEqual(['bytes=0-1023']);
+    proxy.clock.advance(61_000);
+    await expectPart(ask('/video', 'bytes=100-199'), 100, 200);
+    await expectPart(ask('/video', 'bytes=5000-'), 5000, size);
+    expect(origin.asked.slice(1)).toEqual(['whole', 'bytes=100-199', 'whole', 'bytes=5000-']);
+  });
+
   it.each([400, 403, 416, 206])('and %i for the whole gets the range of a client as it is', async (status) => {
     origin.serve(likeTutorial(status));
     const first = ask('/video', 'bytes=0-');

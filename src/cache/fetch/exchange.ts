@@ -167,9 +167,10 @@ async function validate(
   const conditions = left > 0 && target !== undefined ? conditionalFields(target) : [];
   const received = await (conditions.length > 0 ? askWhetherCurrent : ask)(context, inquiry, conditions, clearance);
   const { body, status } = received.response;
-  if (isOriginFailure(status) && received.responseAt < serveStaleUntil) {
+  const refused = refusedValidation(inquiry, received, serveStaleUntil);
+  if (refused !== undefined) {
     body.close();
-    return { kind: 'failed', failure: status, client: inquiry.client };
+    return refused;
   }
   const isConfirmation = status === 304 && conditions.length > 0;
   if (isConfirmation) body.close();
@@ -182,6 +183,19 @@ async function validate(
   const successor = await findSuccessor(context, inquiry, candidate);
   const next = { entry: successor ?? entry, serveStaleUntil };
   return await validate(context, inquiry, next, clearance, successor === undefined ? 0 : left - 1);
+}
+
+/** What a response to a validation becomes that says nothing of the stored response; undefined where it does. */
+function refusedValidation(
+  inquiry: Inquiry,
+  { response: { status }, responseAt }: Received,
+  serveStaleUntil: number,
+): FetchResult | undefined {
+  if (isOriginFailure(status) && responseAt < serveStaleUntil) {
+    return { kind: 'failed', failure: status, client: inquiry.client };
+  }
+  // An origin that gives parts only refuses the whole, whether it has changed or not.
+  return hasRange(inquiry) && refusesWhole(status) ? partsOnly : undefined;
 }
 
 /** Freshens what a 304 confirms; undefined where nothing that is stored or arriving is confirmed, or may be kept. */
