@@ -31,7 +31,7 @@ import { boundlessAllowances, noLimits, openAccess } from './support/proxies/ope
 import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from './support/proxies/whole-proxy.ts';
 import { patternBytes } from './support/values/pattern-body.ts';
 
-const { RANGEWAY_TEST_RUNS = '600' } = process.env;
+const { RANGEWAY_TEST_RUNS = '2000' } = process.env;
 const numRuns = Number(RANGEWAY_TEST_RUNS);
 
 const startAt = Date.UTC(2026, 0, 1);
