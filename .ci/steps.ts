@@ -64,7 +64,7 @@ const processes = [
 const engines = ['contract/redis-', 'contract/shared-store', 'contract/disk-store-tiers', 'store/redis-'].map(
   (name) => `test/${name}`,
 );
-const hostile = ['amplification', 'deception', 'ranges', 'regular-'].map((name) => `test/hostile/${name}`);
+const hostile = ['amplification', 'cost', 'deception', 'ranges', 'regular-'].map((name) => `test/hostile/${name}`);
 const random = [
   'test/hit.',
   'test/listener/http1/differential',
