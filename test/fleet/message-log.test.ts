@@ -46,6 +46,8 @@ interface Member {
   forged: number;
   /** Calls of scripts with this text fail. */
   failing: string | undefined;
+  /** While set, calls to the engine wait for it. */
+  hanging: Promise<void> | undefined;
   /** Whether the connection to the engine is cut. */
   isCut: boolean;
 }
@@ -60,17 +62,21 @@ async function join(name: string, trustMs = 60_000, own: Seal = seal): Promise<M
     states: [],
     held: undefined,
     suspendedMs: 0,
+    hanging: undefined,
     failing: undefined,
     forged: 0,
     isCut: false,
     log: new MessageLog({
       engine: {
-        run: (...call) => {
+        run: async (...call) => {
+          await member.hanging;
           const fails = member.failing !== undefined && call[0].includes(member.failing);
           return member.isCut || fails ? Promise.reject(new Error('cut')) : connection.run(...call);
         },
-        untilAppended: (...call) =>
-          member.isCut ? Promise.reject(new Error('cut')) : connection.untilAppended(...call),
+        untilAppended: async (...call) => {
+          await member.hanging;
+          return await (member.isCut ? Promise.reject(new Error('cut')) : connection.untilAppended(...call));
+        },
       },
       keys,
       instance: `${nameMember(own)}.${name}`,
@@ -165,6 +171,24 @@ describeWithEngine('a message', () => {
       else await engine.server.command('PING');
     }
     expect(a.applied.slice(0, before.length)).toEqual(before);
+  });
+
+  it('is waited for as long as a silent member where the log and the list of members are new', async () => {
+    const [a, b] = [await join('a'), await join('b')];
+    await a.log.announce(news('0'));
+    const going = Promise.withResolvers<void>();
+    b.hanging = going.promise;
+    await engine.flush();
+    let isOver = false;
+    const announced = a.log.announce(news('1')).then(() => {
+      isOver = true;
+    });
+    await expect.poll(() => a.applied).toEqual(everything);
+    for (let looks = 0; looks < 5; looks += 1) await a.log.append(news('2'));
+    expect(isOver).toBe(false);
+    a.suspendedMs += 6_000;
+    await announced;
+    going.resolve();
   });
 
   it('is not waited for once a member that was killed has been silent for six seconds', async () => {
@@ -271,8 +295,11 @@ describeWithEngine('a member that was cut off', () => {
       b.isCut = false;
       await expect.poll(() => b.states).toEqual([true, false]);
       expect(b.applied).toEqual([news('0'), ...everything]);
-      await a.log.announce(news('4'));
-      expect(b.applied.at(-1)).toEqual(news('4'));
+      // Where the log is new, others are waited for as long as they could be silent.
+      const announced = a.log.announce(news('4'));
+      await expect.poll(() => b.applied.at(-1)).toEqual(news('4'));
+      a.suspendedMs += 6_001;
+      await announced;
     });
   }
 

@@ -370,6 +370,40 @@ describe('an invalidation in several processes', () => {
     },
   );
 
+  it('expires what is stored after it by a process that others did not wait for', async () => {
+    const held = store.hold('commit');
+    const reading = proxy.send();
+    (await proxy.origin.next()).respond({ fields: tagged }, storedBody);
+    await held.reached;
+    const expiredAt = proxy.clock.now();
+    const keys = [...orderBy('key').keys];
+    const heeding = proxy.cache.applyInvalidation({ kind: 'invalidated', ...order, keys, expiredAt });
+    proxy.clock.advance(1);
+    held.release();
+    await Promise.all([heeding, reading.bytes()]);
+    await settled();
+    const { entries } = await store.list({ kind: 'prefix', prefix: '' }, 2);
+    expect(entries.map(({ metadata }) => metadata.expiredAt)).toEqual([expiredAt]);
+  });
+
+  it('expires what a 304 renews after it in a process that others did not wait for', async () => {
+    await fetched(proxy, { fields: tagged });
+    proxy.clock.advance(200_000);
+    const reading = proxy.send();
+    const held = store.hold('replaceMetadata');
+    (await proxy.origin.next()).head({ status: 304, framing: 'none', fields: tagged });
+    await held.reached;
+    const expiredAt = proxy.clock.now();
+    const keys = [...orderBy('key').keys];
+    const heeding = proxy.cache.applyInvalidation({ kind: 'invalidated', ...order, keys, expiredAt });
+    proxy.clock.advance(1);
+    held.release();
+    await Promise.all([heeding, reading.bytes()]);
+    await settled();
+    const { entries } = await store.list({ kind: 'prefix', prefix: '' }, 2);
+    expect(entries.map(({ metadata }) => metadata.expiredAt)).toEqual([expiredAt]);
+  });
+
   it('is applied once no response that began before can be stored any more', async () => {
     const held = store.hold('commit');
     const reading = proxy.send();

@@ -44,7 +44,7 @@ import { type StoredEntry, StoreFault, toStoreFault } from '../../store/store.ts
 import type { Clearance, FetchResult, Kept } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
 import { gather, type OpenGeneration, ResumedBody } from '../fill/arrived-generation.ts';
-import { commit } from '../fill/commit.ts';
+import { commit, expireLate } from '../fill/commit.ts';
 import {
   asWhole,
   doubtWhole,
@@ -379,6 +379,18 @@ function freshenArriving(
   return { kind: 'confirmed', generation, personal: fresh.personal };
 }
 
+function replace(
+  store: ExchangeContext['store'],
+  entry: StoredEntry,
+  metadata: StoredResponse,
+  clearance: Clearance,
+): Promise<StoredEntry | undefined> {
+  return clearance.storing(async () => {
+    const replaced = await store.replaceMetadata(entry, metadata);
+    return replaced && (await expireLate(store, replaced, clearance.expiredAt));
+  });
+}
+
 /**
  * Freshens an entry with a 304, or the head of a 200 (RFC 9111 §4.3.4). Undefined when that is not about this entry, when it
  * forbids keeping the entry, or when the entry is gone.
@@ -399,13 +411,13 @@ async function freshen(
     return undefined;
   }
   warnOfSetCookie(context, inquiry.key, fields, metadata.fields);
-  const replaced = await clearance.storing(() => context.store.replaceMetadata(entry, metadata));
+  const replaced = await replace(context.store, entry, metadata, clearance);
   if (replaced === undefined) return undefined;
   const alike: StoredEntry[] = [];
   for (const other of status === 304 ? await findAlike(context, inquiry, entry, fields) : []) {
     const merged = mergeInto(inquiry, other.metadata, shared, received, clearance);
     const updated = mayKeep(merged, inquiry, clearance)
-      ? await clearance.storing(() => context.store.replaceMetadata(other, merged))
+      ? await replace(context.store, other, merged, clearance)
       : undefined;
     if (updated !== undefined) alike.push(updated);
   }
@@ -959,7 +971,8 @@ async function store(
   try {
     await using writer = await into.openWriter({ ...place, metadata: stored, sizeBytes: bytes.length });
     await writer.writeBlock(0, bytes);
-    const written = { writer, place, stored, previous: undefined, pinSeconds: 0, isRevoked };
+    const expiredAt = () => clearance.expiredAt;
+    const written = { writer, place, stored, previous: undefined, pinSeconds: 0, isRevoked, expiredAt };
     await clearance.storing(() => commit(into, written, { sizeBytes: bytes.length, digest: undefined }, clock.now()));
     notStoredReasons.forget(key);
   } catch (thrown) {

@@ -73,7 +73,8 @@ export async function openGeneration(
   const isUndecided = previous?.metadata.ownEntityTag !== undefined && !hasStrongTag(described);
   const check = new BodyCheck(selectReprDigest(described), isOurs || isUndecided || policy.wantsDigest);
   const isRevoked = () => clearance.isRevoked;
-  const written = { writer, place, previous, pinSeconds: policy.pinSeconds, isRevoked };
+  const expiredAt = () => clearance.expiredAt;
+  const written = { writer, place, previous, pinSeconds: policy.pinSeconds, isRevoked, expiredAt };
   return new Generation({
     ...commonOptions(context, inquiry, stored, sizeBytes, writer, clearance, false),
     response: isUndecided ? described : stored,
@@ -123,7 +124,8 @@ export function openArrived(
     const startedAt = clock.now();
     emit(begunFill);
     const digest = isOurs || policy.wantsDigest ? hash('sha256', bytes) : undefined;
-    const written = { writer, place, previous: undefined, pinSeconds: policy.pinSeconds, isRevoked };
+    const expiredAt = () => clearance.expiredAt;
+    const written = { writer, place, previous: undefined, pinSeconds: policy.pinSeconds, isRevoked, expiredAt };
     const whole = { ...written, stored: isOurs ? { ...response, ...ownTag } : response };
     const end: { result: FillResult; error: undefined } = { result: 'relayed', error: undefined };
     try {

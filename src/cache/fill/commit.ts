@@ -34,6 +34,8 @@ export interface WrittenGeneration {
   readonly pinSeconds: number;
   /** Whether it has been invalidated since its request was sent. */
   readonly isRevoked: () => boolean;
+  /** When it was expired since its request was sent, in epoch milliseconds. */
+  readonly expiredAt: () => number | undefined;
 }
 
 /**
@@ -60,6 +62,7 @@ export async function commit(
     await store.removeEntry(entry);
     return 'relayed';
   }
+  await expireLate(store, entry, written.expiredAt());
   return confirmed === undefined ? 'stored' : 'same';
 }
 
@@ -73,10 +76,27 @@ export async function publish(
   if (written.isRevoked() || isSuperseded(before, written, now)) return;
   await written.writer.publish(written.stored, pinUntil(written, now));
   if (before.length >= MAX_BOUND_ENTRIES) await dropLeastUsed(store, await store.find(written.place.key));
-  if (!written.isRevoked()) return;
+  const expiredAt = written.expiredAt();
+  if (!written.isRevoked() && expiredAt === written.stored.expiredAt) return;
   const entries = await store.find(written.place.key);
   const own = entries.find((entry) => entry.generation === written.writer.generation);
-  if (own !== undefined) await store.removeEntry(own);
+  if (own !== undefined && written.isRevoked()) await store.removeEntry(own);
+  else if (own !== undefined) await expireLate(store, own, expiredAt);
+}
+
+/**
+ * Expires an entry that was expired while its metadata were being stored. A purge of this process waits for that, but another one may
+ * have gone on without a process that was suspended: its entry may come to be found after the purge. Returns the entry as it is stored;
+ * undefined where it is gone.
+ */
+export async function expireLate(
+  store: Pick<Store, 'replaceMetadata'>,
+  entry: StoredEntry,
+  expiredAt: number | undefined,
+): Promise<StoredEntry | undefined> {
+  const { metadata } = entry;
+  const isLate = expiredAt !== undefined && metadata.expiredAt === undefined && metadata.requestAt <= expiredAt;
+  return isLate ? await store.replaceMetadata(entry, { ...metadata, expiredAt }) : entry;
 }
 
 /**

@@ -91,8 +91,8 @@ interface Place {
 /** A message on its way into the log. */
 interface Queued {
   readonly text: string;
-  /** Called once: with the id of the message when it is in the log; with undefined when an attempt to append it has failed. */
-  settle(id: string | undefined): void;
+  /** Called once: with the place of the message when it is in the log; with undefined when an attempt to append it has failed. */
+  settle(place: Place | undefined): void;
 }
 
 /** Returns a name that no other member has. It says by which secret the member signs. */
@@ -120,8 +120,11 @@ export class MessageLog {
   #readAt = Number.NEGATIVE_INFINITY;
   /** Until when memory may answer. */
   #memoryUntil = Number.NEGATIVE_INFINITY;
-  /** When the engine has last refused to write while it was read: full, or a replica. */
-  #refusedAt = Number.NEGATIVE_INFINITY;
+  /**
+   * When it was last not known which members live: the engine has refused to write while it was read, because it is full or a replica;
+   * or the log was made anew, and with it the list of members.
+   */
+  #unknownAt = Number.NEGATIVE_INFINITY;
   #isAway = false;
   #isClosed = false;
   #running: Promise<void> | undefined;
@@ -170,11 +173,11 @@ export class MessageLog {
   }
 
   /**
-   * Appends a message, after all that were appended before. Resolves with its id when it is in the log; with undefined when the engine
+   * Appends a message, after all that were appended before. Resolves with its place when it is in the log; with undefined when the engine
    * has not taken it, or is away: it stays first in line until the engine takes it. Never rejects.
    */
-  async append(news: InvalidationMessage): Promise<string | undefined> {
-    const appended = Promise.withResolvers<string | undefined>();
+  async append(news: InvalidationMessage): Promise<Place | undefined> {
+    const appended = Promise.withResolvers<Place | undefined>();
     this.#enqueue({ text: JSON.stringify(news), settle: appended.resolve });
     // It keeps its place. Nobody waits for an engine that is away.
     if (this.#isAway || this.#isClosed) return undefined;
@@ -188,8 +191,11 @@ export class MessageLog {
    * meanwhile: the message is applied later.
    */
   async announce(news: InvalidationMessage): Promise<void> {
-    const id = await this.append(news);
-    if (id === undefined) throw untold();
+    const place = await this.append(news);
+    if (place === undefined) throw untold();
+    const { id, epoch } = place;
+    // The log is a new one: so is the list of members, where others may not be yet.
+    if (epoch !== this.#read?.epoch) await this.#catchUp();
     const { clock } = this.#options;
     const appendedAt = clock.now();
     for (
@@ -197,7 +203,7 @@ export class MessageLog {
       clock.now() < appendedAt + MEMBER_MS;
       delayMs = Math.min(LAST_LOOK_MS, delayMs * LOOK_GROWTH)
     ) {
-      if ((await this.#countBehind(id)) === 0 && clock.now() > this.#refusedAt + MEMBER_MS) return;
+      if ((await this.#countBehind(id)) === 0 && clock.now() > this.#unknownAt + MEMBER_MS) return;
       if (this.#isAway || this.#isClosed) throw untold();
       await this.#pause(delayMs);
     }
@@ -310,13 +316,14 @@ export class MessageLog {
     }
     const { last, messages, isTold } = readPage(reply);
     if (isTold) this.#told = told;
-    else this.#refusedAt = clock.now();
+    else this.#unknownAt = clock.now();
     if (this.#read === undefined) {
       // Nothing is in memory yet, so earlier messages concern nothing here.
       this.#told = last.id;
       this.#applied = last.id;
       this.#read = last;
     } else if (isGap(this.#read, last, messages[0])) {
+      if (last.epoch !== this.#read.epoch) this.#unknownAt = clock.now();
       this.#read = last;
       this.#finish(
         begunAt,
@@ -365,8 +372,8 @@ export class MessageLog {
     this.#queue.push(queued);
     if (this.#queue.length <= MAX_WAITING) return;
     const dropped = this.#queue;
-    const settle = (id: string | undefined) => {
-      for (const each of dropped) each.settle(id);
+    const settle = (place: Place | undefined) => {
+      for (const each of dropped) each.settle(place);
     };
     this.#queue = all.map((news, at) => ({
       text: JSON.stringify(news),
@@ -381,8 +388,8 @@ export class MessageLog {
     while (this.#queue.length > 0 && !this.#isClosed) {
       const batch = this.#queue.splice(0, BATCH_SIZE);
       try {
-        const id = await this.#append(batch.map(({ text }) => text));
-        for (const { settle } of batch) settle(id);
+        const place = await this.#append(batch.map(({ text }) => text));
+        for (const { settle } of batch) settle(place);
       } catch {
         this.#queue.unshift(...batch);
         for (const { settle } of this.#queue) settle(undefined);
@@ -395,12 +402,13 @@ export class MessageLog {
     this.#isAppending = false;
   }
 
-  /** Appends messages, and returns the id of the last one. */
-  async #append(texts: readonly string[]): Promise<string> {
+  /** Appends messages, and returns the place of the last one. */
+  async #append(texts: readonly string[]): Promise<Place> {
     const { engine, keys, instance, seal, clock } = this.#options;
     const signed = texts.flatMap((text) => [text, seal.sign('message', instance, text)]);
     const args = [String(KEPT_MESSAGES), instance, randomBytes(8).toString('hex'), ...signed];
-    return String(await withinTime(clock, ANSWER_MS, engine.run(appendScript, [keys.log], args)));
+    const [id, epoch] = (await withinTime(clock, ANSWER_MS, engine.run(appendScript, [keys.log], args))) as unknown[];
+    return { id: String(id), epoch: String(epoch) };
   }
 
   /** Returns how many other members have not applied a message yet; undefined where the engine does not say. */
@@ -556,7 +564,7 @@ local function place()
 end
 `;
 
-/** Appends messages, each with the id of the one before it, and trims the log. Returns the id of the last one. */
+/** Appends messages, each with the id of the one before it, and trims the log. Returns the id of the last one, and the epoch. */
 const appendScript = `${placeFunction}
 local id, epoch = place()
 if not id then id, epoch = '${start}', ARGV[3] end
@@ -564,7 +572,7 @@ for i = 4, #ARGV, 2 do
   id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'after', id, 'from', ARGV[2], 'news', ARGV[i], 'tag', ARGV[i + 1],
     'epoch', epoch)
 end
-return id
+return {id, epoch}
 `;
 
 /**

@@ -1,4 +1,4 @@
-/** A network between a client and a server that a test can cut. */
+/** A network between a client and a server that a test can cut, in both directions or in one, and slow down. */
 
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -7,9 +7,14 @@ import { connect, createServer, type Socket } from 'node:net';
 /** A relay to a port of this machine. */
 export interface TcpRelay extends AsyncDisposable {
   readonly port: number;
-  /** Nothing passes any more, and no end notices it: as where a cable is cut. New connections get no answer. */
-  cut(): void;
-  /** Ends all connections; new ones pass. */
+  /**
+   * Nothing passes any more, and no end notices it: as where a cable is cut. New connections get no answer. With a direction, only that
+   * one is cut: to the server, or back.
+   */
+  cut(direction?: 'both' | 'to' | 'back'): void;
+  /** What passes from now on takes so many milliseconds longer. */
+  slow(delayMs: number): void;
+  /** Ends all connections; new ones pass, and at once. */
   heal(): void;
 }
 
@@ -17,6 +22,8 @@ export interface TcpRelay extends AsyncDisposable {
 export async function openTcpRelay(target: number): Promise<TcpRelay> {
   const sockets = new Set<Socket>();
   let isCut = false;
+  let oneWay: 'to' | 'back' | undefined;
+  let delayMs = 0;
   const keep = (socket: Socket) => {
     sockets.add(socket);
     socket.on('error', () => {});
@@ -28,12 +35,16 @@ export async function openTcpRelay(target: number): Promise<TcpRelay> {
     if (isCut) return;
     const outer = connect(target, '127.0.0.1');
     keep(outer);
-    for (const [from, to] of [
-      [inner, outer],
-      [outer, inner],
+    for (const [from, to, direction] of [
+      [inner, outer, 'to'],
+      [outer, inner, 'back'],
     ] as const) {
-      from.on('data', (chunk) => {
-        if (!isCut) to.write(chunk);
+      const pass = (chunk: Buffer) => {
+        if (!isCut && oneWay !== direction && to.writable) to.write(chunk);
+      };
+      from.on('data', (chunk: Buffer) => {
+        if (delayMs === 0) pass(chunk);
+        else setTimeout(pass, delayMs, chunk);
       });
       from.once('close', () => {
         if (!isCut) to.destroy();
@@ -47,12 +58,18 @@ export async function openTcpRelay(target: number): Promise<TcpRelay> {
   };
   return {
     port: (server.address() as AddressInfo).port,
-    cut: () => {
-      isCut = true;
+    cut: (direction = 'both') => {
+      if (direction === 'both') isCut = true;
+      else oneWay = direction;
+    },
+    slow: (ms) => {
+      delayMs = ms;
     },
     heal: () => {
       endAll();
       isCut = false;
+      oneWay = undefined;
+      delayMs = 0;
     },
     async [Symbol.asyncDispose]() {
       endAll();
