@@ -131,9 +131,9 @@ class Ground {
       if (!node.isUp || node.process.pid !== pid) return undefined;
       const cut = `${node.name} ${method} ${path} with ${given}: ${String(error)}`;
       // Where the origin has another version by now, nobody has the rest.
+      for (const line of node.process.output().trim().split('\n').slice(-5)) this.history.note(`${node.name}: ${line}`);
       if (given === undefined || given === `"${this.versionOf(path)}"`) this.history.fail(cut);
       else this.history.counts.cutOff += 1;
-      this.history.note(cut);
       return undefined;
     }
   }

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
+import { type NewEntry, type Store, StoreFault } from '../../src/store/store.ts';
 import { asWhole, createRangeOrigin, retagged, type Twist } from '../support/origins/range-origin.ts';
 import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 import { flipBit } from '../support/stores/damage.ts';
@@ -15,12 +16,32 @@ const blockSizeBytes = 16 * 1024;
 const sizeBytes = 20 * blockSizeBytes;
 
 let proxy: WholeProxy;
+/** Whether the store finds nothing and takes nothing, as one whose engine was killed. */
+let isAway: boolean;
 afterEach(() => proxy.close());
+
+/** Returns a store whose calls go to another one. */
+function bound(store: Store): Store {
+  return new Proxy(store, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+}
 
 /** Stores a complete file, and flips a bit in each of these blocks. Returns the origin. */
 async function damaged(blocks: readonly number[], twist?: Twist) {
   const { store, dir } = await openTestStore({ blockSizeBytes });
-  proxy = createWholeProxy({ originRanges: 'auto', createStore: () => store, blockSizeBytes });
+  isAway = false;
+  const unlessAway = <T>(step: () => Promise<T>) => (isAway ? Promise.reject(new StoreFault('io', 'away')) : step());
+  const leaving: Store = Object.assign(Object.create(bound(store)) as Store, {
+    peek: (key: string) => (isAway ? [] : store.peek(key)),
+    find: async (key: string) => (isAway ? [] : await store.find(key)),
+    openWriter: (entry: NewEntry) => unlessAway(() => store.openWriter(entry)),
+    close: () => store.close(),
+  });
+  proxy = createWholeProxy({ originRanges: 'auto', createStore: () => leaving, blockSizeBytes });
   const origin = createRangeOrigin(proxy.origin, { sizeBytes });
   const first = proxy.send();
   await origin.give(twist);
@@ -75,6 +96,18 @@ it('damaged blocks are found at once where the whole must be verified and fetche
   }
   expect(isGiven).toBe(true);
   expect(origin.asked.length).toBeLessThanOrEqual(4);
+});
+
+it.each([
+  ['has ranges', undefined],
+  ['has no ranges', (honest: Parameters<Twist>[0]) => asWhole(honest, sizeBytes)],
+])('blocks that are lost together with the store come from an origin that %s', async (_what, twist) => {
+  const origin = await damaged([7], twist);
+  const client = proxy.send();
+  expect(await client.status()).toBe(200);
+  isAway = true;
+  await expectWhole(client, { sizeBytes });
+  expect(origin.asked.length).toBeLessThanOrEqual(3);
 });
 
 it('damaged blocks cut off the response where there is no strong validator', async () => {

@@ -4,21 +4,26 @@
  */
 
 import type { Span } from '../../bytes/span.ts';
-import { hasField, withField } from '../../http/fields.ts';
+import { type Fields, fieldValue, hasField, withField } from '../../http/fields.ts';
+import { type BodyStream, changedRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { evaluatePreconditions } from '../../semantics/precondition.ts';
-import { formatUnsatisfiedRange, selectRanges } from '../../semantics/range.ts';
+import { formatUnsatisfiedRange, parseContentRange, selectRanges } from '../../semantics/range.ts';
+import { strongValidator } from '../../semantics/validator.ts';
 import type { StoredEntry } from '../../store/store.ts';
 import type { Answer, ByteReader, Representation } from '../answer.ts';
 import type { ExchangeFunction, Flight, WaiterResult } from '../collapse/flight.ts';
 import { type Flights, mayShareInRound, mayShareWithWaiter } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { reopenStored } from '../fetch/exchange.ts';
+import { withoutCredentials } from '../fetch/open-generation.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 import { hasBytes, type Outlook } from '../fill/fetch-decision.ts';
 import { isSameVersion, type LeaseResult, representationVersion, type Version, type Versioned } from '../fleet.ts';
 import {
+  changedInquiry,
+  fillFields,
   finishAlways,
   hasPrecondition,
   type Inquiry,
@@ -148,7 +153,8 @@ export class StoredAnswers {
     const { store, clock } = this.#context;
     const entries = await store.find(inquiry.key);
     const damaged = entries.find(({ generation }) => generation === entry.generation);
-    if (damaged === undefined || !isUsable({ metadata: damaged.metadata, isComplete: false }, clock.now())) {
+    if (damaged === undefined) return await this.#relayRest(entry, inquiry, rest);
+    if (!isUsable({ metadata: damaged.metadata, isComplete: false }, clock.now())) {
       throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be fetched again by itself' });
     }
     const { generation, sizeBytes, metadata: response } = damaged;
@@ -163,6 +169,39 @@ export class StoredAnswers {
       answer.relay.response.body.close();
     }
     throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and the rest cannot be opened' });
+  }
+
+  /**
+   * Asks the origin for the rest of an entry that the store does not find any more: it was removed, or its engine is away. Nothing of it
+   * is stored. Throws as `#mend`.
+   */
+  async #relayRest({ metadata }: StoredEntry, inquiry: Inquiry, rest: readonly Span[]): Promise<ByteReader> {
+    const { clock } = this.#context;
+    const validator = strongValidator(metadata, clock.now());
+    const [{ start } = { start: 0 }] = rest;
+    if (validator !== undefined) {
+      const added: Fields = [
+        ['range', `bytes=${start}-`],
+        ['if-range', validator],
+      ];
+      const { request, originFields } = inquiry;
+      const asked = changedInquiry(inquiry, {
+        request: changedRequest(request, { fields: [...fillFields(request.fields), ...added] }),
+        originFields: [...fillFields(originFields), ...added],
+        onInterim: () => {},
+      });
+      const passed = await this.#passer.pass(withoutCredentials(asked, metadata), 'uri-miss', 'store-unavailable');
+      if (passed.kind !== 'relay') throw new ProxyError('internal', { detail: 'a request was not passed on' });
+      const { response, responseAt } = passed.relay;
+      const { status, fields, body } = response;
+      const { span } = parseContentRange(fieldValue(fields, 'content-range') ?? '') ?? {};
+      const isSame = strongValidator({ fields, responseAt }, clock.now()) === validator;
+      if (isSame && (status === 200 || (status === 206 && span?.start === start))) {
+        return readRelay(body, status === 200 ? 0 : start);
+      }
+      body.close();
+    }
+    throw new ProxyError('bytes_gone', { detail: 'the stored response is gone, and its rest cannot be had' });
   }
 
   #reopen(entry: StoredEntry, inquiry: Inquiry): Flight {
@@ -328,4 +367,27 @@ export function isPresent(
   if (selected?.kind === 'unsatisfiable') return true;
   if (selected?.kind === 'partial') return selected.spans.every((span) => hasBytes(outlook, span));
   return hasBytes(outlook, { start: 0, end: sizeBytes });
+}
+
+/** Returns a reader of a body that comes once, from the offset `first` on: what lies before a read is dropped. */
+function readRelay(body: BodyStream, first: number): ByteReader {
+  let at = first;
+  const chunks = body[Symbol.asyncIterator]();
+  let chunk: Uint8Array = new Uint8Array();
+  return {
+    peek: () => undefined,
+    read: async (offset, end) => {
+      for (;;) {
+        const dropped = Math.min(offset - at, chunk.length);
+        chunk = chunk.subarray(dropped);
+        at += dropped;
+        const bytes = chunk.subarray(0, end - offset);
+        if (at === offset && bytes.length > 0) return bytes;
+        const next = await chunks.next();
+        if (next.done === true) return undefined;
+        chunk = next.value;
+      }
+    },
+    close: () => body.close(),
+  };
 }
