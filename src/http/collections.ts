@@ -123,9 +123,8 @@ export class ExpiringMap<V> {
   }
 
   set(key: string, value: V, until: number): void {
-    this.delete(key);
+    if (!this.#known.delete(key)) this.#length += key.length;
     this.#known.set(ownText(key), { value, until });
-    this.#length += key.length;
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= this.#most && this.#length <= this.#most * usualKeyLength) return;
       this.delete(oldest);

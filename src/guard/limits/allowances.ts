@@ -164,7 +164,8 @@ class RouteAllowances implements Allowances {
 /** Takes one of the `most` places of a client; 0 sets no limit. Throws `ProxyError` `too_many_requests`. */
 function takePlace(places: ConcurrencyCounts, most: number, client: string, fields: Fields): (() => void) | undefined {
   if (most === 0) return undefined;
-  if (places.of(client) < most) return places.take(client);
+  const release = places.take(client, most);
+  if (release !== undefined) return release;
   throw new ProxyError('too_many_requests', {
     detail: `${most} of this client`,
     fields: [retryAfter(1000), ...fields],

@@ -185,15 +185,20 @@ export class ConcurrencyCounts {
   }
 
   /** Takes one for a client; returns the function that releases it. A second call of that function does nothing. */
-  take(client: string): () => void {
+  take(client: string): () => void;
+  /** The same, where the client holds fewer than `most`; otherwise returns undefined. */
+  take(client: string, most: number): (() => void) | undefined;
+  take(client: string, most = Number.POSITIVE_INFINITY): (() => void) | undefined {
+    const held = this.#counts.get(client) ?? 0;
+    if (held >= most) return undefined;
     this.#total += 1;
-    this.#counts.set(client, this.of(client) + 1);
+    this.#counts.set(client, held + 1);
     let isTaken = true;
     return () => {
       if (!isTaken) return;
       isTaken = false;
       this.#total -= 1;
-      const left = this.of(client) - 1;
+      const left = (this.#counts.get(client) ?? 0) - 1;
       if (left > 0) this.#counts.set(client, left);
       else this.#counts.delete(client);
     };

@@ -29,7 +29,7 @@ const period = { least: 20, most: 1_000 };
  * Allowed resets of all connections of one client: a burst, and 400 a second. Each costs as much as a miss, also where every
  * connection has few of them. In milliseconds of debt for each.
  */
-const mostResets = 1000;
+const mostResets = 600;
 const msPerReset = 1000 / 400;
 
 /**
