@@ -135,8 +135,8 @@ export class ConnectionQueue {
   /** Called when a place begins to wait. Returns a function that is called when it does not wait any more. */
   noteWaiting(place: Place, client: Client): () => void {
     const { patience, onWait } = this.#rules;
-    onWait?.(this.shortageFor(client));
     this.#waiting += 1;
+    onWait?.(this.shortageFor(client));
     const stopTimer = patience?.clock.after(patience.waitMs, () => {
       const { limit, most } = this.shortageFor(client);
       place.refuse(noPlace(most, patience.waitMs, limit));

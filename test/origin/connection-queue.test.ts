@@ -237,7 +237,10 @@ describe('a queue with limits of its own', () => {
       connections: 8,
       perClient: () => 2,
       patience: { waitMs: 10_000, clock },
-      onWait: ({ limit, most }) => shortages.push(`${limit} ${most}`),
+      onWait: ({ limit, most, use }) => {
+        expect(use().waiting).toBeGreaterThan(0);
+        shortages.push(`${limit} ${most}`);
+      },
       ...rules,
     });
     const begun: string[] = [];
