@@ -127,6 +127,8 @@ export function possibleErrors({ steps, ranges: manner, digest, maxSizeBytes, un
   return [
     ...(has('refuse') ? ['origin_refused'] : []),
     ...(has('break', 'swap', 'status') || isLie ? ['origin_reset', 'origin_body_short', 'origin_failed_rest'] : []),
+    // A continuation that is answered with 401, 403, 404 or 410 is not tried again.
+    ...(has('status') ? ['origin_refused_rest'] : []),
     ...(has('change', 'swap', 'status') || isPut || isLie ? ['generation_changed'] : []),
     // A relayed response may come through another process, and breaks off when that process dies.
     ...(has('die') ? ['origin_reset'] : []),
