@@ -142,19 +142,24 @@ export class StoredAnswers {
 
   /** Returns an entry as a representation. */
   present(entry: StoredEntry, inquiry: Inquiry): Representation {
-    return createStoredRepresentation(entry, this.#readAheadRules, (rest) => this.#mend(entry, inquiry, rest));
+    return createStoredRepresentation(entry, this.#readAheadRules, (rest, hasBegun) =>
+      this.#mend(entry, inquiry, rest, hasBegun),
+    );
   }
 
-  /** Opens `rest` anew, because a block is damaged: that block is fetched again. Throws `ProxyError`, `bytes_gone` where it cannot be. */
-  async #mend(entry: StoredEntry, inquiry: Inquiry, rest: readonly Span[]): Promise<ByteReader> {
+  /**
+   * Opens `rest` anew, because a block is damaged: that block is fetched again. Throws `ProxyError`, `bytes_gone` where it cannot be, and
+   * where the whole entry is gone before the response has begun: it is then fetched and stored as one that is absent.
+   */
+  async #mend(entry: StoredEntry, inquiry: Inquiry, rest: readonly Span[], hasBegun: boolean): Promise<ByteReader> {
     if (isOnlyIfCached(inquiry)) {
       throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and only-if-cached forbids fetching it' });
     }
     const { store, clock } = this.#context;
     const entries = await store.find(inquiry.key);
     const damaged = entries.find(({ generation }) => generation === entry.generation);
-    if (damaged === undefined) return await this.#relayRest(entry, inquiry, rest);
-    if (!isUsable({ metadata: damaged.metadata, isComplete: false }, clock.now())) {
+    if (damaged === undefined && hasBegun) return await this.#relayRest(entry, inquiry, rest);
+    if (damaged === undefined || !isUsable({ metadata: damaged.metadata, isComplete: false }, clock.now())) {
       throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be fetched again by itself' });
     }
     const { generation, sizeBytes, metadata: response } = damaged;

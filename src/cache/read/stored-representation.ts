@@ -10,8 +10,11 @@ import type { EntryReader, StoredEntry } from '../../store/store.ts';
 import type { ByteReader, Representation } from '../answer.ts';
 import { MAX_SAME_TICK_BYTES, peekBytes, peekKeptBytes, ReadAhead, type ReadAheadRules } from './read-ahead.ts';
 
-/** Opens the rest of the same bytes through another reader, because a block is damaged. Rejects with `ProxyError`. */
-export type Mend = (rest: readonly Span[]) => Promise<ByteReader>;
+/**
+ * Opens the rest of the same bytes through another reader, because a block is damaged. `hasBegun`: the response may have been sent in part.
+ * Rejects with `ProxyError`.
+ */
+export type Mend = (rest: readonly Span[], hasBegun: boolean) => Promise<ByteReader>;
 
 /** Creates a representation of a stored entry. */
 export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules, mend: Mend): Representation {
@@ -93,6 +96,7 @@ class StoredReader implements ByteReader {
   #first: { readonly offset: number; readonly bytes: Uint8Array } | undefined;
   /** Whether the last bytes had to be waited for. Blocks are read ahead only then, or where the source has no `readNow`. */
   #hasWaited = false;
+  #hasBegun = false;
   #mended: ByteReader | undefined;
   #isClosed = false;
 
@@ -110,6 +114,7 @@ class StoredReader implements ByteReader {
     const bytes = this.peek(start, end);
     if (bytes !== undefined) this.#first = { offset: start, bytes };
     else await this.read(start, end);
+    this.#hasBegun = true;
   }
 
   peek(offset: number, end: number): Uint8Array | undefined {
@@ -172,7 +177,7 @@ class StoredReader implements ByteReader {
 
   async #goOnElsewhere(offset: number, end: number): Promise<Uint8Array | undefined> {
     const at = this.#spans.findIndex((span) => span.start <= offset && end === span.end);
-    const mended = await this.#mend([{ start: offset, end }, ...this.#spans.slice(at + 1)]);
+    const mended = await this.#mend([{ start: offset, end }, ...this.#spans.slice(at + 1)], this.#hasBegun);
     this.#blocks.close();
     this.#source.close();
     this.#mended = mended;
