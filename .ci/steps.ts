@@ -66,7 +66,6 @@ const engines = ['contract/redis-', 'contract/shared-store', 'contract/disk-stor
 );
 const hostile = ['amplification', 'cost', 'deception', 'ranges', 'regular-'].map((name) => `test/hostile/${name}`);
 const random = [
-  'test/hit.',
   'test/listener/http1/differential',
   'test/scenario/random-',
   'test/scenario/purge-random',

@@ -371,3 +371,11 @@ class UrlRanges implements RangeSupport {
     return this.#origin.refusalOf(this.#key);
   }
 }
+
+/** Statuses with which origins answer a Range that they do not want, though they send the whole without it. */
+export const rangeRefusals: ReadonlySet<number> = new Set([400, 403, 405, 406, 409, 415, 422, 500, 501]);
+
+/** Checks whether a status refuses the whole where a part was sent: it asks for a Range, or is itself a part. */
+export function refusesWhole(status: number): boolean {
+  return status === 206 || status === 416 || (status < 500 && rangeRefusals.has(status));
+}

@@ -153,6 +153,24 @@ describe('an origin that gives parts only', () => {
     origin.serve(likeTutorial(400));
     expect(await ask('/video').status()).toBe(400);
   });
+
+  it.each([400, 403])('and a lasting %i for the whole gives ranges also while that is stored', async (status) => {
+    origin.serve((honest) => {
+      const reply = likeTutorial(status)(honest);
+      return { ...reply, fields: { ...reply.fields, 'cache-control': 'max-age=60' } };
+    });
+    for (const _ of [1, 2]) expect(await ask('/video').status()).toBe(status);
+    expect(origin.asked).toEqual(['whole']);
+    const client = ask('/video', 'bytes=500-');
+    expect(await client.field('content-range')).toBe(`bytes 500-${500 + chunk - 1}/${size}`);
+    expect(await client.field('cache-status')).toBe('rangeway; fwd=partial; fwd-status=206; detail=refused-whole');
+    expect((await proxy.explain({ target: '/video', fields: { range: 'bytes=500-' } })).decision).toMatchObject({
+      kind: 'pass',
+      reason: 'refused-whole',
+    });
+    expect(await ask('/video').status()).toBe(status);
+    expect(origin.asked).toEqual(['whole', 'bytes=500-']);
+  });
 });
 
 describe('validators that change from part to part', () => {

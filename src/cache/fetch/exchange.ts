@@ -15,7 +15,7 @@ import type { BodyStream } from '../../http/message.ts';
 import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
 import type { Fragment, StoredResponse } from '../../http/stored-response.ts';
 import type { OriginResponse } from '../../origin/origin.ts';
-import type { RangeFault } from '../../origin/range-ability.ts';
+import { type RangeFault, rangeRefusals, refusesWhole } from '../../origin/range-ability.ts';
 import { contentDigestFields, selectContentDigest, withoutDigestsOfContent } from '../../semantics/digest.ts';
 import {
   fieldsBesidesValidity,
@@ -53,8 +53,6 @@ import {
   isWholeStatus,
   isWrongPart,
   noteDoubted,
-  rangeRefusals,
-  refusesWhole,
   selectFirstPart,
   selectFirstRange,
   type WholeDoubt,

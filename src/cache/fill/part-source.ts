@@ -12,13 +12,13 @@ import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { ChargedClients, OriginResponse } from '../../origin/origin.ts';
-import type { RangeSupport } from '../../origin/range-ability.ts';
+import { type RangeSupport, rangeRefusals } from '../../origin/range-ability.ts';
 import { type Digest, selectContentDigest, selectReprDigest } from '../../semantics/digest.ts';
 import { formatRange, isCodedAlone, parseContentRange, type RangeSpec, statesPart } from '../../semantics/range.ts';
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../../semantics/validator.ts';
 import { fillFields, type Inquiry, isAskedOnce } from '../inquiry.ts';
-import { asWhole, doubtWhole, isWholeStatus, isWrongPart, rangeRefusals, wholeInsteadOf } from './fetch-decision.ts';
+import { asWhole, doubtWhole, isWholeStatus, isWrongPart, wholeInsteadOf } from './fetch-decision.ts';
 
 /** Requests the bytes of one generation from the origin. */
 export interface PartSource {

@@ -12,6 +12,7 @@ import { hash } from 'node:crypto';
 import type { Span } from '../../bytes/span.ts';
 import { type Fields, hasField, withField, withoutFields } from '../../http/fields.ts';
 import type { StoredIdentity, StoredResponse } from '../../http/stored-response.ts';
+import { refusesWhole } from '../../origin/range-ability.ts';
 import { meetsBypass } from '../../semantics/bypass.ts';
 import { hasDirectives, readRequestDirectives } from '../../semantics/cache-control.ts';
 import { hasConnectionCredentials } from '../../semantics/connection-auth.ts';
@@ -202,7 +203,11 @@ type NextStep =
   /** No stored response may be used, and the client accepts no other (RFC 9111 §5.2.1.7). */
   | { readonly kind: 'refuse' }
   /** Passed to the origin; the response is not stored. */
-  | { readonly kind: 'pass'; readonly plan: FetchPlan; readonly reason: 'unshared' | 'few-uses' | 'behind-end' }
+  | {
+      readonly kind: 'pass';
+      readonly plan: FetchPlan;
+      readonly reason: 'unshared' | 'few-uses' | 'behind-end' | 'refused-whole';
+    }
   /** With `isAlone`, the request joins no flight: the last response was for one client, but the next may be for all. */
   | { readonly kind: 'fetch'; readonly plan: FetchPlan; readonly isAlone: boolean };
 
@@ -219,6 +224,9 @@ export function decideNextStep(plan: Plan, inquiry: Inquiry, facts: KeyFacts): N
   if (plan.kind === 'hit' && isBehindGuessedEnd(plan.entry, inquiry)) {
     return { kind: 'pass', plan: { kind: 'fill', reason: 'partial' }, reason: 'behind-end' };
   }
+  if (plan.kind === 'hit' && isRefusedWhole(plan.entry, inquiry)) {
+    return { kind: 'pass', plan: { kind: 'fill', reason: 'partial' }, reason: 'refused-whole' };
+  }
   if (plan.kind === 'hit' || plan.kind === 'fragment') return { kind: 'stored', plan };
   if (isOnlyIfCached(inquiry)) return { kind: 'refuse' };
   const unshared = plan.kind === 'fill' ? facts.unshared() : undefined;
@@ -226,6 +234,14 @@ export function decideNextStep(plan: Plan, inquiry: Inquiry, facts: KeyFacts): N
   if (unshared !== undefined && !isAlone) return { kind: 'pass', plan, reason: 'unshared' };
   if (plan.kind === 'fill' && !isAdmitted(inquiry, facts)) return { kind: 'pass', plan, reason: 'few-uses' };
   return { kind: 'fetch', plan, isAlone };
+}
+
+/**
+ * Whether a stored error answers a request with Range: an origin that gives parts only refuses the whole with such statuses, and may
+ * have the range.
+ */
+function isRefusedWhole({ metadata, pinnedUntil }: StoredEntry, inquiry: Inquiry): boolean {
+  return pinnedUntil === undefined && refusesWhole(metadata.status) && hasRange(inquiry) && !isOnlyIfCached(inquiry);
 }
 
 /**

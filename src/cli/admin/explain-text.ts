@@ -289,6 +289,7 @@ const decisions: Readonly<Record<string, string>> = {
   'pass few-uses': 'it was not requested often enough to be stored',
   'pass behind-end':
     'its range begins behind the end of what is stored without a stated lifetime, and the file may have grown',
+  'pass refused-whole': 'what is stored is an error that the origin may give only to requests without Range',
   'pass store-unavailable': 'what is stored is incomplete, and other readers hold it open',
   refuse: 'the request accepts only a stored response, and none may be used',
 };

@@ -3,8 +3,8 @@
  * says what is missing, and what Rangeway does about it.
  */
 
-import { rangeRefusals } from '../../cache/fill/fetch-decision.ts';
 import { fieldLines, fieldValue, hasField, wireFieldName } from '../../http/fields.ts';
+import { rangeRefusals } from '../../origin/range-ability.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import { isConnectionBinding } from '../../semantics/connection-auth.ts';
 import { isDigestOfContent, selectReprDigest } from '../../semantics/digest.ts';

@@ -3,11 +3,11 @@
  * connection delimits: its beginning is read, to see how the connection ends.
  */
 
-import { refusesWhole } from '../../cache/fill/fetch-decision.ts';
 import { type Fields, hasField } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Framing, Origin } from '../../origin/origin.ts';
+import { refusesWhole } from '../../origin/range-ability.ts';
 import { conditionalFields } from '../../semantics/validator.ts';
 
 /** The head of a response. */
