@@ -10,6 +10,7 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { createSeal } from '../../src/store/redis/seal.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
+import { Patience } from '../support/engines/patience.ts';
 import { describeWithEngine } from '../support/engines/redis-server.ts';
 import { openTestRedisStore } from '../support/engines/redis-store.ts';
 import { TestEngine } from '../support/engines/test-engine.ts';
@@ -206,6 +207,39 @@ describeWithEngine('a soft purge', () => {
     const soft = { mode: 'soft', keys: [key], prefixes: [], tags: [] } as const;
     await expect(proxy.cache.purge(soft)).rejects.toMatchObject({ name: 'StoreFault' });
     const stored = async () => (await own.list({ kind: 'prefix', prefix: '' }, 2)).entries;
+    await expect.poll(stored).toEqual([]);
+    await proxy.closeCache();
+  });
+
+  it('leaves nothing unexpired for other members where its own finds nothing, because it owes a removal to the engine', async () => {
+    const { server } = engine;
+    const place = { kind: 'server', address: server } as const;
+    const never = { now: backgroundClock.now, after: () => () => {} };
+    const { store: other } = await openTestRedisStore(place, { prefix: 'owed:' });
+    const { store: own } = await openTestRedisStore(place, { prefix: 'owed:', clock: never });
+    const proxy = createWholeProxy({ createStore: () => own });
+    const { key } = await storeSample(other, { key: 'k', sizeBytes: 1000, seed: 1 });
+    await server.command('REPLICAOF', '127.0.0.1', '1');
+    await expect(own.removeKey('owed')).rejects.toMatchObject({ name: 'StoreFault' });
+    await server.command('REPLICAOF', 'NO', 'ONE');
+    expect(await own.find(key)).toEqual([]);
+    expect(await other.find(key)).toHaveLength(1);
+    await proxy.cache.purge({ mode: 'soft', keys: [key], prefixes: [], tags: [] });
+    const found = await other.find(key);
+    expect(found.filter(({ metadata }) => metadata.expiredAt === undefined)).toEqual([]);
+    await proxy.closeCache();
+  });
+
+  it('fails where its store cannot be read, and removes later', async () => {
+    const patience = new Patience();
+    const { store: own } = await openTestRedisStore({ kind: 'server', address: engine.server }, patience);
+    const proxy = createWholeProxy({ createStore: () => own });
+    const { key } = await storeSample(own, { key: 'k', sizeBytes: 1000, seed: 1 });
+    await patience.whilePaused(engine.server, async () => {
+      const soft = { mode: 'soft', keys: [key], prefixes: [], tags: [] } as const;
+      await expect(proxy.cache.purge(soft)).rejects.toMatchObject({ name: 'StoreFault' });
+    });
+    const stored = async () => (await own.list({ kind: 'prefix', prefix: '' }, 2).catch(() => undefined))?.entries;
     await expect.poll(stored).toEqual([]);
     await proxy.closeCache();
   });

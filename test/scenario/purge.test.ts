@@ -5,11 +5,14 @@ import { type InvalidationMessage, noFleet } from '../../src/cache/fleet.ts';
 import type { PurgeChoice } from '../../src/cache/invalidate/purge.ts';
 import { namesOfResource, prefixesOf } from '../../src/routing/cache-key.ts';
 import { storedTag } from '../../src/semantics/invalidation.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
 import { turn } from '../support/clocks/turn.ts';
 import { createRangeOrigin } from '../support/origins/range-origin.ts';
-import type { WholeProxy, WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
-import type { SteeredStore, Step } from '../support/stores/steered-store.ts';
+import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore, type SteeredStore, type Step } from '../support/stores/steered-store.ts';
+import { storeSample } from '../support/stores/stored-sample.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 
 const tagged = { 'cache-control': 'max-age=100', etag: '"v1"', 'surrogate-key': 'red blue', 'cache-tag': 'a b,c' };
@@ -403,6 +406,26 @@ describe('an invalidation in several processes', () => {
     const { entries } = await store.list({ kind: 'prefix', prefix: '' }, 2);
     expect(entries.map(({ metadata }) => metadata.expiredAt)).toEqual([expiredAt]);
   });
+
+  it.each([
+    ['nothing', [] as string[]],
+    ['another variant', ['one']],
+  ])(
+    'expires what another process has stored of which memory does not know yet, which has %s',
+    async (_name, known) => {
+      await proxy.close();
+      const below = createSteeredStore();
+      const tiered = createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), below, () => 0);
+      proxy = createWholeProxy({ createStore: () => tiered });
+      const [key = ''] = orderBy('key').keys;
+      for (const variant of known) await storeSample(below, { key, variant, sizeBytes: 1 });
+      expect(await tiered.find(key)).toHaveLength(known.length);
+      await storeSample(below, { key, variant: 'two', sizeBytes: 1 });
+      await purge('key', 'soft');
+      const all = await below.find(key);
+      expect(all.map(({ metadata }) => metadata.expiredAt)).toEqual([...known, 'two'].map(() => proxy.clock.now()));
+    },
+  );
 
   it('is applied once no response that began before can be stored any more', async () => {
     const held = store.hold('commit');

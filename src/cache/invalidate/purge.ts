@@ -42,7 +42,7 @@ const SLICE = 100;
  * Purges in all processes. Once the promise has resolved, no later request gets a byte that was stored or requested before the
  * call. After a soft purge it may, once the entry has been validated, or because the origin fails. Returns the count: of entries,
  * or, where a hard purge goes by prefix or tag, of keys. Rejects with `StoreFault` where something was not removed or expired, or a
- * process may not have been told: it is done later. A soft purge removes then.
+ * process may not have been told: it is done later. A soft purge removes then, and what this process cannot find.
  *
  * Running flights are invalidated first, so that they store nothing after the removal. They are invalidated again at the end,
  * because meanwhile a request may have begun to complete or validate an entry that was still stored.
@@ -106,6 +106,13 @@ class Purged {
     }
   }
 
+  /** Removes a key, and notes it where something was removed. */
+  async removeFrom(store: Store, key: string): Promise<void> {
+    const count = await store.removeKey(key);
+    this.count += count;
+    if (count > 0) this.name([key]);
+  }
+
   /** Notes keys under which something was removed. */
   add(keys: readonly string[]): void {
     this.count += keys.length;
@@ -115,20 +122,15 @@ class Purged {
 
 async function remove(store: Store, { keys, prefixes, tags, patterns = [] }: PurgeChoice): Promise<Purged> {
   const purged = new Purged();
-  const removeKey = async (key: string): Promise<void> => {
-    const count = await store.removeKey(key);
-    purged.count += count;
-    if (count > 0) purged.name([key]);
-  };
   // At once: a store in an engine answers each after a round trip.
-  const removals = await Promise.allSettled(keys.map(removeKey));
+  const removals = await Promise.allSettled(keys.map((key) => purged.removeFrom(store, key)));
   for (const removal of removals) if (removal.status === 'rejected') throw removal.reason;
   for (const prefix of prefixes) purged.add(await store.removePrefixed(prefix));
   for (const tag of tags) purged.add(await store.removeTagged(tag));
   for (const pattern of patterns) {
     for await (const entries of pagesOf(store, { kind: 'prefix', prefix: pattern.start })) {
       const found = new Set(entries.map(({ key }) => key).filter((key) => hasPattern(key, pattern)));
-      for (const key of found) await removeKey(key);
+      for (const key of found) await purged.removeFrom(store, key);
     }
   }
   return purged;
@@ -144,7 +146,14 @@ async function expire(
     purged.count += await expireEntries(store, entries, expiredAt);
     purged.name(new Set(entries.map(({ key }) => key)));
   };
-  for (const key of keys) await expireAll(await store.find(key));
+  // Another process may have stored something before it heard of this purge of which memory does not know yet.
+  store.applyChange({ kind: 'keys', keys });
+  for (const key of keys) {
+    const entries = await store.find(key);
+    // A store that cannot read now, or owes a removal, finds nothing either. Other processes would go on to find it.
+    if (entries.length === 0) await purged.removeFrom(store, key);
+    else await expireAll(entries);
+  }
   const choices: readonly EntryChoice[] = [
     ...prefixes.map((prefix) => ({ kind: 'prefix', prefix }) as const),
     ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
