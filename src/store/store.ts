@@ -118,6 +118,9 @@ export interface StoredEntry {
   readPresence(): Promise<SpanSet>;
 }
 
+/** What a store identifies an entry by. */
+export type EntryName = Pick<StoredEntry, 'key' | 'variant' | 'generation'>;
+
 /** Describes a generation whose writer is opened. */
 export interface NewEntry {
   readonly key: string;
@@ -280,7 +283,7 @@ export interface Store {
    */
   replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
   /** Removes one generation of an entry, current or pinned, if it still exists. */
-  removeEntry(entry: StoredEntry): Promise<void>;
+  removeEntry(entry: EntryName): Promise<void>;
   /**
    * Removes every entry of a key, all variants and pinned ones too; returns how many could be found. As every removal, it rejects with
    * `StoreFault` where an engine that the store is in cannot take it now: the store then removes it as soon as it can, and finds

@@ -1,6 +1,6 @@
 /** Purges of responses that are stored, arriving, or about to be found: no later request gets a byte of them. */
 
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type InvalidationMessage, noFleet } from '../../src/cache/fleet.ts';
 import type { PurgeChoice } from '../../src/cache/invalidate/purge.ts';
 import { namesOfResource, prefixesOf } from '../../src/routing/cache-key.ts';
@@ -9,7 +9,7 @@ import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
 import { turn } from '../support/clocks/turn.ts';
-import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
 import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
 import { createSteeredStore, type SteeredStore, type Step } from '../support/stores/steered-store.ts';
 import { storeSample } from '../support/stores/stored-sample.ts';
@@ -405,6 +405,70 @@ describe('an invalidation in several processes', () => {
     await settled();
     const { entries } = await store.list({ kind: 'prefix', prefix: '' }, 2);
     expect(entries.map(({ metadata }) => metadata.expiredAt)).toEqual([expiredAt]);
+  });
+
+  it.each(['hard', 'soft'])(
+    'keeps nothing that is published after a %s one where the store cannot be read',
+    async (mode) => {
+      const held = store.hold('publish');
+      const reading = proxy.send();
+      const exchange = await proxy.origin.next();
+      exchange.head({ fields: { ...tagged, 'content-length': '3000' } });
+      void exchange.send(storedBody.subarray(0, 1500));
+      await held.reached;
+      const keys = [...orderBy('key').keys];
+      const expiredAt = mode === 'soft' ? proxy.clock.now() : undefined;
+      const heeding = proxy.cache.applyInvalidation({ kind: 'invalidated', ...order, keys, expiredAt });
+      const unreadable = vi.spyOn(store, 'find').mockResolvedValue([]);
+      held.release();
+      await heeding;
+      unreadable.mockRestore();
+      expect((await store.list({ kind: 'prefix', prefix: '' }, 2)).entries).toEqual([]);
+      void exchange.send(storedBody.subarray(1500));
+      exchange.end();
+      expect(await reading.bytes()).toEqual(Buffer.from(storedBody));
+      await settled();
+      await fetched(proxy, { fields: newer }, {}, newerBody);
+    },
+  );
+
+  describe('expires in a process that others did not wait for', () => {
+    const part = (range: string) => proxy.send({ fields: { range } });
+    let origin: RangeOrigin;
+    beforeEach(async () => {
+      await proxy.close();
+      start({ originRanges: 'auto' });
+      origin = createRangeOrigin(proxy.origin, { fields: tagged });
+      const first = part('bytes=0-99');
+      await origin.give();
+      await first.bytes();
+      await settled();
+    });
+
+    it.each<readonly [string, Step, () => Promise<unknown>]>([
+      ['what a part renews after it', 'replaceMetadata', () => given('bytes=2048-2999')],
+      ['an entry that is completed after it', 'commit', () => given('bytes=1024-')],
+      ['what a HEAD renews after it', 'replaceMetadata', () => headed({ etag: '"v1"' })],
+    ])('%s', async (_name, step, change) => {
+      proxy.clock.advance(1);
+      const held = store.hold(step);
+      const changing = change();
+      await held.reached;
+      const expiredAt = proxy.clock.now();
+      const keys = [...orderBy('key').keys];
+      const heeding = proxy.cache.applyInvalidation({ kind: 'invalidated', ...order, keys, expiredAt });
+      held.release();
+      await Promise.all([heeding, changing]);
+      await settled();
+      const { entries } = await store.list({ kind: 'prefix', prefix: '' }, 2);
+      expect(entries.map(({ metadata }) => metadata.expiredAt)).toEqual([expiredAt]);
+    });
+
+    async function given(range: string): Promise<void> {
+      const client = part(range);
+      await origin.give();
+      await client.bytes();
+    }
   });
 
   it.each([

@@ -272,11 +272,12 @@ async function learnFromHead(
   inquiry: Inquiry,
   received: Received,
 ): Promise<void> {
+  const { store, clock } = context;
   const { response } = received;
   const isForOthers = !isForOneClient(inquiry.originFields, response.fields, inquiry.policy);
   if (response.status !== 200 || !isForOthers) return;
   using since = flights.recordInvalidations(inquiry.key);
-  const concerned = (await context.store.find(inquiry.key)).filter(
+  const concerned = (await store.find(inquiry.key)).filter(
     (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && mayBeServedTo(entry.metadata, inquiry),
   );
   for (const entry of concerned) {
@@ -284,7 +285,12 @@ async function learnFromHead(
     if (since.isRevokedFor(entry.metadata.tags)) continue;
     const metadata = metadataAfterHead(entry, inquiry, received);
     if (metadata === undefined) continue;
-    const updated = await flights.storing(() => context.store.replaceMetadata(entry, metadata));
+    const updated = await flights.storing(async () => {
+      const replaced = await store.replaceMetadata(entry, metadata);
+      // As `expireLate`. What was removed meanwhile is gone.
+      const isLate = replaced !== undefined && since.isRevokedFor(entry.metadata.tags);
+      return isLate ? await store.replaceMetadata(replaced, { ...metadata, expiredAt: clock.now() }) : replaced;
+    });
     if (updated === undefined) continue;
     flights.freshen(updated);
     if (updated.metadata.isInvalid !== true)

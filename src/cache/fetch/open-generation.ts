@@ -21,7 +21,7 @@ import type { Clearance } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
 import { ArrivedGeneration } from '../fill/arrived-generation.ts';
 import { BodyCheck } from '../fill/blocks.ts';
-import { commit, publish } from '../fill/commit.ts';
+import { commit, expiredLate, expireLate, publish } from '../fill/commit.ts';
 import type { FillResult } from '../fill/fill-scheduler.ts';
 import { Generation, type GenerationOptions } from '../fill/generation.ts';
 import { createPartSource, type FirstPart, type PartHead } from '../fill/part-source.ts';
@@ -183,7 +183,10 @@ export function reopenGeneration(
     commit: async (response, { sizeBytes: wholeBytes, digest }) => {
       if (isRevoked()) return 'relayed';
       const whole = digest === undefined ? response : { ...response, bodyDigest: digest };
-      await clearance.storing(() => writer.commit({ metadata: whole, sizeBytes: wholeBytes }));
+      await clearance.storing(async () => {
+        const entry = await writer.commit({ metadata: whole, sizeBytes: wholeBytes });
+        await expireLate(context.store, entry, clearance.expiredAt);
+      });
       return 'stored';
     },
   });
@@ -227,7 +230,8 @@ function commonOptions(
     clock,
     source,
     unread,
-    learn: (response, head) => clearance.storing(() => learn(context, inquiry, writer.generation, response, head)),
+    learn: (response, head) =>
+      clearance.storing(() => learn(context, inquiry, writer.generation, response, head, clearance)),
     onFillStart: (kind) => emit({ kind, what: 'fill' }),
     onFill: ({ result, bytes, resumptions, isPart, durationMs, error }) => {
       // With a strong validator, the bytes that have arrived stay stored. An earlier refusal already has a reason.
@@ -262,6 +266,7 @@ async function learn(
   generation: string,
   response: StoredResponse,
   { fields, requestAt, responseAt }: PartHead,
+  clearance: Clearance,
 ): Promise<StoredResponse | undefined> {
   const { store, notStoredReasons } = context;
   const { key, originFields, policy } = inquiry;
@@ -274,9 +279,10 @@ async function learn(
     notStoredReasons.note(key, { reason: decision.reason, status: response.status, at: responseAt });
     return undefined;
   }
-  if (own !== undefined) await store.replaceMetadata(own, fresh);
+  const replaced = own && (await store.replaceMetadata(own, fresh));
+  if (replaced !== undefined) await expireLate(store, replaced, clearance.expiredAt);
   warnOfSetCookie(context, key, fields, fresh.fields);
-  return fresh;
+  return expiredLate(fresh, clearance.expiredAt);
 }
 
 function logFault({ emit, logThrottle, clock, hitForPass }: ExchangeContext, key: string, fault: StoreFault): void {

@@ -78,10 +78,11 @@ export async function publish(
   if (before.length >= MAX_BOUND_ENTRIES) await dropLeastUsed(store, await store.find(written.place.key));
   const expiredAt = written.expiredAt();
   if (!written.isRevoked() && expiredAt === written.stored.expiredAt) return;
-  const entries = await store.find(written.place.key);
-  const own = entries.find((entry) => entry.generation === written.writer.generation);
-  if (own !== undefined && written.isRevoked()) await store.removeEntry(own);
-  else if (own !== undefined) await expireLate(store, own, expiredAt);
+  const { generation } = written.writer;
+  const own = (await store.find(written.place.key)).find((entry) => entry.generation === generation);
+  // A store that cannot read now finds nothing either.
+  if (own === undefined || written.isRevoked()) await store.removeEntry({ ...written.place, generation });
+  else await expireLate(store, own, expiredAt);
 }
 
 /**
@@ -94,9 +95,14 @@ export async function expireLate(
   entry: StoredEntry,
   expiredAt: number | undefined,
 ): Promise<StoredEntry | undefined> {
-  const { metadata } = entry;
+  const metadata = expiredLate(entry.metadata, expiredAt);
+  return metadata === entry.metadata ? entry : await store.replaceMetadata(entry, metadata);
+}
+
+/** Returns metadata as they are after an expiry of which they do not know: one that is later than their request. */
+export function expiredLate(metadata: StoredResponse, expiredAt: number | undefined): StoredResponse {
   const isLate = expiredAt !== undefined && metadata.expiredAt === undefined && metadata.requestAt <= expiredAt;
-  return isLate ? await store.replaceMetadata(entry, { ...metadata, expiredAt }) : entry;
+  return isLate ? { ...metadata, expiredAt } : metadata;
 }
 
 /**

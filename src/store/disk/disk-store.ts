@@ -15,6 +15,7 @@ import { hasFallingRanks, RankSelection } from '../entry-rules.ts';
 import { LogThrottle } from '../log-throttle.ts';
 import {
   type EntryChoice,
+  type EntryName,
   type EntryOrder,
   type EntryPage,
   type EntryRank,
@@ -201,7 +202,7 @@ class DiskStore implements Store {
 
   // Removals are announced even if nothing was removed: another process may have in memory what has just been evicted.
 
-  async removeEntry(entry: StoredEntry): Promise<void> {
+  async removeEntry(entry: EntryName): Promise<void> {
     this.#parts.index.remove([entry.generation]);
     await this.#news.announce({ kind: 'keys', keys: [entry.key] });
   }

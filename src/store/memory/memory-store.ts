@@ -22,6 +22,7 @@ import {
 } from '../entry-rules.ts';
 import {
   type EntryChoice,
+  type EntryName,
   type EntryOrder,
   type EntryPage,
   type EntryRank,
@@ -148,7 +149,7 @@ class MemoryStore implements Store {
     return shelved.record;
   }
 
-  async removeEntry(entry: StoredEntry): Promise<void> {
+  async removeEntry(entry: EntryName): Promise<void> {
     const shelved = this.#shelved(entry);
     if (shelved !== undefined) this.#shelf.remove(shelved);
   }
@@ -240,7 +241,7 @@ class MemoryStore implements Store {
     });
   }
 
-  #shelved({ key, variant, generation }: StoredEntry): Shelved<StoredEntry> | undefined {
+  #shelved({ key, variant, generation }: EntryName): Shelved<StoredEntry> | undefined {
     const shelved = this.#shelf.get(generation);
     return shelved?.key === key && shelved.variant === variant ? shelved : undefined;
   }

@@ -31,6 +31,7 @@ import {
 import { LogThrottle } from '../log-throttle.ts';
 import {
   type EntryChoice,
+  type EntryName,
   type EntryOrder,
   type EntryPage,
   type EntryRank,
@@ -216,7 +217,7 @@ class RedisStore implements Store {
     return this.#entry(key, { generation, variant, sizeBytes, metadata, blockSizeBytes, isComplete, pinnedUntil });
   }
 
-  async removeEntry({ key, generation }: StoredEntry): Promise<void> {
+  async removeEntry({ key, generation }: Pick<EntryName, 'key' | 'generation'>): Promise<void> {
     // A caller that removes one entry does it on its way, and must not fail: what cannot be removed now is owed.
     await this.#removeOrOwe({ kind: 'generation', key, generation }).catch(() => {});
   }
@@ -305,14 +306,14 @@ class RedisStore implements Store {
     const { generations, damaged } = readEntryHash(key, await client.send(entry, ['HGETALL', entry], true), this.#seal);
     for (const generation of damaged) {
       this.#warn(`a record of the store is ${this.#damage}`, `generation ${generation}`, 1);
-      void this.removeEntry({ key, generation } as StoredEntry);
+      void this.removeEntry({ key, generation });
     }
     const readable = generations.filter((each) => this.#isReadable(each));
     for (const { generation, blockSizeBytes } of generations) {
       if (blockSizeBytes === this.blockSizeBytes) continue;
       const advice = 'All machines that share a cache need the same store.blockSizeBytes';
       this.#warn(`a stored response has blocks of another size. ${advice}`, `${blockSizeBytes} bytes`);
-      void this.removeEntry({ key, generation } as StoredEntry);
+      void this.removeEntry({ key, generation });
     }
     return findable(
       readable.map((each) => this.#entry(key, each)),

@@ -11,6 +11,7 @@ import type { Clock } from '../../http/clock.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type {
   EntryChoice,
+  EntryName,
   EntryOrder,
   EntryPage,
   EntryRank,
@@ -113,7 +114,7 @@ class LocalTier implements Store {
     return replaced && this.#wrap(replaced);
   }
 
-  async removeEntry(entry: StoredEntry): Promise<void> {
+  async removeEntry(entry: EntryName): Promise<void> {
     await this.#engine.removeEntry(entry);
     await this.#drop(entry.key, ({ variant }) => variant === entry.generation);
   }

@@ -10,6 +10,7 @@ import { findable } from '../entry-rules.ts';
 import type {
   BlockSource,
   EntryChoice,
+  EntryName,
   EntryOrder,
   EntryPage,
   EntryRank,
@@ -127,7 +128,7 @@ class MemoryBefore implements TieredStore {
     return replaced === undefined ? undefined : this.#wrap(replaced);
   }
 
-  async removeEntry(entry: StoredEntry): Promise<void> {
+  async removeEntry(entry: EntryName): Promise<void> {
     const before = this.#longListOf(entry.key);
     await this.#changing(entry.key, this.#store.removeEntry(entry), () =>
       this.#keepInPlace(before, (all) => all.filter(({ generation }) => generation !== entry.generation)),
