@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { rawValues } from '../support/clients/raw-client.ts';
-import { openListener, textResponse } from '../support/proxies/open-listener.ts';
+import { describeOwnServer, openListener, textResponse } from '../support/proxies/open-listener.ts';
 import { expectRefusal } from '../support/values/expect-refusal.ts';
 
 const next = 'GET /next HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -38,21 +38,23 @@ describe('Expect', () => {
     expect((await client.response())?.status).toBe(200);
   });
 
-  it('is answered with 100 once the pipelined requests before it are answered', async () => {
-    const release = Promise.withResolvers<void>();
-    await using listener = await openListener(async (request) => {
-      if (request.target === '/next') await release.promise;
-      return echo(request);
+  describeOwnServer('of an unsafe request', () => {
+    it('is answered with 100 once the pipelined requests before it are answered', async () => {
+      const release = Promise.withResolvers<void>();
+      await using listener = await openListener(async (request) => {
+        if (request.target === '/next') await release.promise;
+        return echo(request);
+      });
+      await using client = await listener.connect();
+      client.send(next + expecting);
+      // The unsafe request waits for the answer before it (RFC 9112 §9.3.2).
+      await expect.poll(() => listener.requests.length).toBe(1);
+      release.resolve();
+      expect((await client.response())?.status).toBe(200);
+      expect((await client.response())?.status).toBe(100);
+      client.send('body');
+      expect((await client.response())?.body.toString()).toBe('body');
     });
-    await using client = await listener.connect();
-    client.send(next + expecting);
-    // The unsafe request waits for the answer before it (RFC 9112 §9.3.2).
-    await expect.poll(() => listener.requests.length).toBe(1);
-    release.resolve();
-    expect((await client.response())?.status).toBe(200);
-    expect((await client.response())?.status).toBe(100);
-    client.send('body');
-    expect((await client.response())?.body.toString()).toBe('body');
   });
 
   it.each([

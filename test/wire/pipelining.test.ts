@@ -5,7 +5,7 @@ import { errorResponse } from '../../src/delivery/problem.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { rawValues } from '../support/clients/raw-client.ts';
-import { openListener, streamResponse, textResponse } from '../support/proxies/open-listener.ts';
+import { describeOwnServer, openListener, streamResponse, textResponse } from '../support/proxies/open-listener.ts';
 
 interface Step {
   readonly request: string;
@@ -71,7 +71,7 @@ function answers(slow: Promise<void>): Handler {
   };
 }
 
-describe('pipelined requests of all kinds', () => {
+describeOwnServer('pipelined requests of all kinds', () => {
   it.each<[string, (bytes: string) => string[]]>([
     ['in one piece', (bytes) => [bytes]],
     ['in two pieces', (bytes) => [bytes.slice(0, bytes.length / 2), bytes.slice(bytes.length / 2)]],
@@ -95,7 +95,7 @@ describe('pipelined requests of all kinds', () => {
   });
 });
 
-describe('requests with unsafe methods', () => {
+describeOwnServer('requests with unsafe methods', () => {
   const post = (target: string) => `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nxy`;
   const get = (target: string) => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
 

@@ -4,7 +4,14 @@ import { describe, expect, it } from 'vitest';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { rawValues } from '../support/clients/raw-client.ts';
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
-import { openListener, testLimits, testNow, textResponse, usually } from '../support/proxies/open-listener.ts';
+import {
+  describeOwnServer,
+  openListener,
+  testLimits,
+  testNow,
+  textResponse,
+  usually,
+} from '../support/proxies/open-listener.ts';
 
 interface Seen {
   readonly method?: string;
@@ -39,7 +46,6 @@ const rows: readonly Row[] = [
   ['OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n', { method: 'OPTIONS', authority: 'a', target: '*' }],
   ['OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n', { method: 'OPTIONS', authority: 'b', target: '*', host: 'b' }],
   ['OPTIONS http://b/ HTTP/1.1\r\nHost: a\r\n\r\n', { method: 'OPTIONS', authority: 'b', target: '/', host: 'b' }],
-  ['GET / HTTP/1.2\r\nHost: a\r\n\r\n', { authority: 'a', target: '/', version: '1.1' }],
   ['GET / HTTP/1.0\r\n\r\n', { authority: '', target: '/', version: '1.0' }],
   ['GET / HTTP/1.0\r\nHost: a\r\n\r\n', { authority: 'a', target: '/', version: '1.0' }],
   ['\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n', { authority: 'a', target: '/' }],
@@ -234,16 +240,26 @@ function hostsOf(request: ProxyRequest | undefined): string[] {
   return (request?.fields ?? []).filter(([name]) => name === 'host').map(([, value]) => value);
 }
 
-it('a method that nobody has registered is served where the operator names it', async () => {
-  await using listener = await openListener(() => textResponse('x'), { limits: { methods: new Set(['PURGEALL']) } });
-  for (const [method, status] of [
-    ['PURGEALL', 200],
-    ['purgeall', 501],
-    ['OTHER', 501],
-    ['CONNECT', 405],
-  ] as const) {
+describeOwnServer('a request', () => {
+  it('of HTTP/1.2 counts as one of HTTP/1.1', async () => {
+    await using listener = await openListener(() => textResponse(''));
     await using client = await listener.connect();
-    client.send(`${method} / HTTP/1.1\r\nHost: a\r\n\r\n`);
-    expect([method, (await client.response())?.status]).toEqual([method, status]);
-  }
+    client.send(usually.spoken('GET / HTTP/1.2\r\nHost: a\r\n\r\n'));
+    expect((await client.response())?.status).toBe(200);
+    expect(listener.requests[0]).toMatchObject({ authority: 'a', target: '/', version: '1.1' });
+  });
+
+  it('with a method that nobody has registered is served where the operator names it', async () => {
+    await using listener = await openListener(() => textResponse('x'), { limits: { methods: new Set(['PURGEALL']) } });
+    for (const [method, status] of [
+      ['PURGEALL', 200],
+      ['purgeall', 501],
+      ['OTHER', 501],
+      ['CONNECT', 405],
+    ] as const) {
+      await using client = await listener.connect();
+      client.send(`${method} / HTTP/1.1\r\nHost: a\r\n\r\n`);
+      expect([method, (await client.response())?.status]).toEqual([method, status]);
+    }
+  });
 });

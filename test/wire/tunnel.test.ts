@@ -20,7 +20,7 @@ import {
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
 import { peersQuiet, watchPeers } from '../support/clocks/peer-quiet.ts';
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
-import { usually } from '../support/proxies/open-listener.ts';
+import { describeOwnServer, usually } from '../support/proxies/open-listener.ts';
 import { patternBytes } from '../support/values/pattern-body.ts';
 import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 
@@ -350,7 +350,7 @@ describe('the end of a tunnel', () => {
   });
 });
 
-describe('a tunnel for another protocol', () => {
+describeOwnServer('a tunnel for another protocol', () => {
   const asks = (protocol: string, more = '', line = 'POST /exec/1/start HTTP/1.1') =>
     `${line}\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\n${more}\r\n`;
   const limits = { upgrades: new Set(['tcp', 'spdy/3.1']) };

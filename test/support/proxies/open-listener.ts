@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
-import { it } from 'vitest';
+import { describe, it } from 'vitest';
 import type { Handler, Peer, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
 import { type BindPlace, openSocket } from '../../../src/listener/accept/bind.ts';
 import type { Listener } from '../../../src/listener/accept/open-listener.ts';
@@ -201,6 +201,11 @@ export function streamResponse(
 /** Declares a test of clients that end their side and read on, unless the listener is Node's own server, which ends its side too. */
 export function itHalfClosed(name: string, test: () => Promise<void>): void {
   if (usually.carrier !== 'node-http') it(name, test);
+}
+
+/** Declares tests of what our server does and Node's own does not, unless that one is the carrier. */
+export function describeOwnServer(name: string, tests: () => void): void {
+  if (usually.carrier !== 'node-http') describe(name, tests);
 }
 
 /** Declares a test that needs resets, unless the carrier is a Unix socket, which has none. */
