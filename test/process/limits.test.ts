@@ -161,13 +161,14 @@ describe('bodyBytes', () => {
     [1000, 200],
     [1001, 413],
   ])('of 1 KB: a body of %i bytes gets %i', async (bytes, status) => {
-    const before = asked.length;
-    const request = open('/body/a', { method: 'POST', headers: { 'content-length': `${bytes}` } });
+    const path = `/body/${bytes}`;
+    const request = open(path, { method: 'POST', headers: { 'content-length': `${bytes}` } });
     request.end(Buffer.alloc(bytes));
     const [response] = await once(request, 'response');
     expect(response.statusCode).toBe(status);
     expect((await buffer(response)).toString()).toContain(status === 200 ? '1000' : 'too large');
-    expect(asked.length - before).toBe(status === 200 ? 1 : 0);
+    // An end that an earlier test has caused may come meanwhile.
+    expect(asked.filter((each) => each === path)).toHaveLength(status === 200 ? 1 : 0);
   });
 
   it('refuses a larger announced body before any of it is sent', async () => {
