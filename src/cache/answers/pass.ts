@@ -32,6 +32,7 @@ import type { Flights } from '../collapse/flights.ts';
 import type { ExchangeContext } from '../context.ts';
 import { onPostedResponse } from '../fetch/exchange.ts';
 import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch/open-generation.ts';
+import { expireLate } from '../fill/commit.ts';
 import { doubtWhole, isWholeStatus, noteDoubted, type WholeDoubt } from '../fill/fetch-decision.ts';
 import {
   changedInquiry,
@@ -287,9 +288,8 @@ async function learnFromHead(
     if (metadata === undefined) continue;
     const updated = await flights.storing(async () => {
       const replaced = await store.replaceMetadata(entry, metadata);
-      // As `expireLate`. What was removed meanwhile is gone.
-      const isLate = replaced !== undefined && since.isRevokedFor(entry.metadata.tags);
-      return isLate ? await store.replaceMetadata(replaced, { ...metadata, expiredAt: clock.now() }) : replaced;
+      const expiredAt = since.isRevokedFor(entry.metadata.tags) ? clock.now() : undefined;
+      return replaced && (await expireLate(store, replaced, expiredAt));
     });
     if (updated === undefined) continue;
     flights.freshen(updated);

@@ -1,7 +1,7 @@
 /**
  * Connections between the members of a fleet on several machines: TLS 1.3 with a pre-shared key (RFC 8446 §2.2) that comes from the
  * secret of the fleet. Both ends prove by the handshake that they know the secret; no byte is parsed before that. The engine does not
- * know it: who reads or writes the engine can neither ask a member nor pass for one.
+ * know the secret, so a program that reads or writes the engine can neither ask a member nor pretend to be one.
  */
 
 import { isIPv6, type Socket } from 'node:net';
